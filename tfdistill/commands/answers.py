@@ -17,13 +17,8 @@ def _answers_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_data(parser, of_run="model", cuts=True)
     text = "splits whose texts are answered (default: %(default)s)"
     options.add_plain(parser, {"--split NAME,...": text}, default="train,dev")
-    options.add_field(
-        parser,
-        config.DataConfig,
-        "unlabelled",
-        None,
-        help="further texts: plain text, one a line, or tables with the text columns of the task",
-    )
+    text = "further texts: plain text, one a line, or tables with the text columns of the task"
+    options.add_field(parser, config.DataConfig, "unlabelled", None, help=text)
     options.add_output(
         parser, what="file to write: .jsonl, .csv or .parquet", metavar="FILE", kind="file"
     )

@@ -28,23 +28,14 @@ _DEFAULTS = Settings()
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "models",
-        nargs="+",
-        metavar="MODEL",
-        help="an export folder, a run folder or a .tflite file; several take turns, and the "
-        "others are compared with the first",
-    )
+    text = "an export folder, a run folder or a .tflite file; several take turns, and the others "
+    options.add_plain(parser, {"models MODEL": f"{text}are compared with the first"}, nargs="+")
     _add_what(parser.add_argument_group("what to measure"))
     _add_how_long(parser.add_argument_group("how long"))
     device = parser.add_argument_group("where")
     measurement_options.add_device(device, several=True)
-    device.add_argument(
-        "--adopt",
-        nargs="+",
-        metavar="FILE",
-        help="measure nothing: take results that the app wrote on a device farm, each of one MODEL",
-    )
+    text = "measure nothing: take results that the app wrote on a device farm, each of one MODEL"
+    options.add_plain(device, {"--adopt FILE": text}, nargs="+")
     text = "hold clocks that the phone can sustain, where it offers that"
     options.add_plain(device, {"--fixed-performance": text})
     examples = parser.add_argument_group("a task's development examples instead of golden ones")
@@ -82,12 +73,9 @@ def _add_how_long(group: argparse._ArgumentGroup) -> None:
     rest = {"dest": "cool_down_seconds", "default": _DEFAULTS.cool_down_seconds}
     text = f"rest before each repetition (default: {_DEFAULTS.cool_down_seconds:g})"
     options.add_plain(group, {"--cool-down S": text}, **rest)
-    group.add_argument(
-        "--when-throttled",
-        choices=get_args(WhenThrottled),
-        default=_DEFAULTS.when_throttled,
-        help="flag the repetition, or discard and retry it (default: %(default)s)",
-    )
+    text = "flag the repetition, or discard and retry it (default: %(default)s)"
+    hot = {"choices": get_args(WhenThrottled), "default": _DEFAULTS.when_throttled}
+    options.add_plain(group, {"--when-throttled": text}, **hot)
     wait = {"dest": "timeout_seconds", "default": _DEFAULTS.timeout_seconds}
     text = "longest wait for one block of samples (default: %(default)s)"
     options.add_plain(group, {"--timeout S": text}, **wait)

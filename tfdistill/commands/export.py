@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "model",
-        nargs="?",
-        help="a run folder, or a Hugging Face folder with a classifier; --list needs none",
-    )
+    text = "a run folder, or a Hugging Face folder with a classifier; --list needs none"
+    options.add_plain(parser, {"model": text}, nargs="?")
     options.add_output(
         parser,
         what="folder to write (default: MODEL/export, or next to an earlier one "

@@ -30,11 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "list them; with MODEL and --out try all, or those of --quantize NAME,..., and "
     text += "compare size, latency and the metric of the files"
     options.add_plain(group, {"--list": text})
-    group.add_argument(
-        "--measure",
-        action=argparse.BooleanOptionalAction,
-        help="with --list: measure latency and memory on this host (default: yes)",
-    )
+    text = "with --list: measure latency and memory on this host (default: yes)"
+    options.add_plain(group, {"--measure": text}, action=argparse.BooleanOptionalAction)
     text = "with --list: CPU threads of a measurement (default: 1)"
     options.add_plain(group, {"--threads N": text})
 

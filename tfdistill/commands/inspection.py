@@ -44,11 +44,8 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
         "--vocab FILE": "the app's vocabulary, compared with the folder's",
     }
     options.add_plain(against, texts)
-    against.add_argument(
-        "--cased",
-        action=argparse.BooleanOptionalAction,
-        help="whether the app keeps upper case (default: as the folder says)",
-    )
+    text = "whether the app keeps upper case (default: as the folder says)"
+    options.add_plain(against, {"--cased": text}, action=argparse.BooleanOptionalAction)
     text = "the app's labels, a line each, compared with the folder's"
     options.add_plain(against, {"--labels FILE": text})
     options.add_json(parser)

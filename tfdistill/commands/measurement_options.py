@@ -24,12 +24,8 @@ def add_roles(group: argparse._ActionsContainer) -> None:
 
 def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> None:
     """Adds where to measure: --device, and which phone and program."""
-    group.add_argument(
-        "--device",
-        choices=("host", "adb"),
-        default="host",
-        help="this machine, or a phone through adb (default: %(default)s)",
-    )
+    text = "this machine, or a phone through adb (default: %(default)s)"
+    add_plain(group, {"--device": text}, choices=("host", "adb"), default="host")
     repeated: dict[str, Any] = {"action": "append", "default": []} if several else {}
     text = "which phone, as `adb devices` lists it"
     text += ", or all; may be given several times" if several else ""

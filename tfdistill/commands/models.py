@@ -91,40 +91,25 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         "Hugging Face folder or id; with --kind embedding a sentence-transformers folder or id",
         f"{described}; several are an ensemble (see `tfdistill answers`)",
     )
-    options.add_field(
-        parser,
-        config.StudentConfig,
-        "preset",
-        flag="--student",
-        required=True,
-        metavar="STUDENT",
-        help="a preset, such as tinybert_4l_312d (see `tfdistill recipes presets`), a part of the "
-        "teacher, such as pruned:layers=3,ffn=384,heads=6,width=192 (also head_size, "
+    student: dict[str, Any] = {
+        **{"flag": "--student", "required": True, "metavar": "STUDENT"},
+        "help": "a preset, such as tinybert_4l_312d (see `tfdistill recipes presets`), a part of "
+        "the teacher, such as pruned:layers=3,ffn=384,heads=6,width=192 (also head_size, "
         "embedding=128 for a factorised word table, choose=greedy), a static student over the "
         "mean of word vectors (static, static:width=64), or a Hugging Face folder (./NAME) or id, "
         "whose shape and weights are taken",
-    )
+    }
+    options.add_field(parser, config.StudentConfig, "preset", **student)
     options.add_field(parser, config.StudentConfig, "hidden_act")
-    options.add_field(
-        parser,
-        config.Stage,
-        "kind",
-        flag="--stages",
-        metavar="KIND,...",
-        help=f"in order, of {', '.join(STAGES)} (default: joint; with --kind embedding that one); "
-        "labels alone trains the student without a teacher",
-    )
+    text = f"in order, of {', '.join(STAGES)} (default: joint; with --kind embedding that one); "
+    text += "labels alone trains the student without a teacher"
+    stages = {"flag": "--stages", "metavar": "KIND,...", "help": text}
+    options.add_field(parser, config.Stage, "kind", **stages)
     options.add_field(parser, config.DataConfig, "vocab")
     options.add_field(parser, config.DataConfig, "unlabelled", None)
-    options.add_field(
-        parser,
-        config.Stage,
-        "corpus",
-        None,
-        place="stages.general",
-        help="plain text, on which the student first learns the teacher's hidden states and "
-        "attention, in a general stage",
-    )
+    text = "plain text, on which the student first learns the teacher's hidden states and "
+    text += "attention, in a general stage"
+    options.add_field(parser, config.Stage, "corpus", None, place="stages.general", help=text)
     options.add_field(parser, config.Recipe, "baselines")
     options.add_allow_weak(parser, "a teacher or a student that answers near chance")
     training = add_run(parser, rate=None, of_run="--teacher")
@@ -217,16 +202,9 @@ def _summary(record: results.SavedModel, out: pathlib.Path, *, exported: bool = 
 def _compress_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a run folder, or a fine-tuned Hugging Face folder or id"
     options.add_field(parser, config.StudentConfig, "initialise", None, flag="student", help=text)
-    options.add_field(
-        parser,
-        config.CompressConfig,
-        "method",
-        "quantize",
-        flag="--methods",
-        metavar="NAME,...",
-        help="of prune, cluster, quantize, in this order; each keeps the result of the one before "
-        "(default: quantize)",
-    )
+    text = "of prune, cluster, quantize, in this order; each keeps the result of the one before "
+    methods = {"flag": "--methods", "metavar": "NAME,...", "help": f"{text}(default: quantize)"}
+    options.add_field(parser, config.CompressConfig, "method", "quantize", **methods)
     options.add_teacher(
         parser,
         "a run folder or fine-tuned model to learn from (default: the student as it is)",

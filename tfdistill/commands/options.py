@@ -134,11 +134,14 @@ def _listed(value: Any) -> str:
 
 
 def add_plain(group: argparse._ActionsContainer, texts: Mapping[str, str], **more: Any) -> None:
-    """Adds arguments, ``--name UNIT`` -> help: values of the unit's type; without a unit flags."""
+    """Adds arguments, ``--name UNIT`` -> help, of the unit's type; with a name alone flags.
+
+    `more` is what `add_argument` takes besides.
+    """
     for spelled, text in texts.items():
         name, _, unit = spelled.partition(" ")
         kind: dict[str, Any] = {"metavar": unit, "type": _TYPES.get(unit)} if unit else {}
-        if name.startswith("-") and not unit:
+        if name.startswith("-") and not unit and not more:
             kind = {"action": "store_true"}
         group.add_argument(name, help=text, **kind, **more)
 
@@ -176,13 +179,8 @@ def add_output(
 
 def add_set(parser: argparse._ActionsContainer, of: str, example: str) -> None:
     """Adds --set."""
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help=f"change a value of {of}, such as {example}; may be repeated",
-    )
+    text = f"change a value of {of}, such as {example}; may be repeated"
+    add_plain(parser, {"--set KEY=VALUE": text}, action="append", default=[])
 
 
 def add_allow_weak(parser: argparse._ActionsContainer, what: str) -> None:
@@ -213,12 +211,8 @@ def _seed(text: str) -> int:
 
 def add_gpus(parser: argparse._ActionsContainer) -> None:
     """Adds --gpus."""
-    parser.add_argument(
-        "--gpus",
-        type=_gpus,
-        metavar="N",
-        help="GPUs that share each batch: auto (all that are visible) or how many (default: auto)",
-    )
+    text = "GPUs that share each batch: auto (all that are visible) or how many (default: auto)"
+    parser.add_argument("--gpus", type=_gpus, metavar="N", help=text)
 
 
 def _gpus(text: str) -> int | None:

@@ -35,11 +35,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     text = "an answer is sure if the file promises that at most this share of such answers is "
     text += "wrong: 0.01, 0.02, 0.05 or 0.1 (default: 0.05)"
     options.add_plain(parser, {"--max-error SHARE": text})
-    parser.add_argument(
-        "--against",
-        choices=(_TEACHER,),
-        help="also show the answers of the teacher's file in the run",
-    )
+    text = "also show the answers of the teacher's file in the run"
+    options.add_plain(parser, {"--against": text}, choices=(_TEACHER,))
     options.add_json(parser)
 
 

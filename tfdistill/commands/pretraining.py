@@ -26,12 +26,8 @@ def _add_reading(parser: argparse._ActionsContainer) -> None:
 
 
 def _add_invalid(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--on-invalid",
-        choices=("error", "replace"),
-        default="error",
-        help="bytes that are not UTF-8: stop and name the line, or drop them (default: error)",
-    )
+    text = "bytes that are not UTF-8: stop and name the line, or drop them (default: error)"
+    options.add_plain(parser, {"--on-invalid": text}, choices=("error", "replace"), default="error")
 
 
 def _existing_files(paths: Sequence[str]) -> None:
@@ -136,27 +132,16 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
     section = config.TeacherPretrainConfig
     text = "a preset for random weights, or a Hugging Face folder or id to continue"
     options.add_field(parser, config.TeacherConfig, "source", flag="model", help=text)
-    options.add_field(
-        parser,
-        section,
-        "corpus",
-        None,
-        required=True,
-        metavar="PATH",
-        help="a folder of `tfdistill data prepare`, or text files; also at addresses",
-    )
+    text = "a folder of `tfdistill data prepare`, or text files; also at addresses"
+    corpus = {"required": True, "metavar": "PATH", "help": text}
+    options.add_field(parser, section, "corpus", None, **corpus)
     source = parser.add_argument_group("model")
     text = "tokenizer.json or vocab.txt (default: that of the model, or of the corpus)"
     options.add_field(source, config.DataConfig, "vocab", None, help=text)
     head = "add a masked-LM head that the folder lacks"
     options.add_plain(source, {**_CASED, "--new-head": head})
-    source.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="KEY=NUMBER",
-        help="change a number of the preset, such as num_layers=6; may be repeated",
-    )
+    text = "change a number of the preset, such as num_layers=6; may be repeated"
+    options.add_plain(source, {"--shape KEY=NUMBER": text}, action="append", default=[])
     options.add_field(source, section, "next_sentence")
     text = parser.add_argument_group("text files")
     _add_reading(text)

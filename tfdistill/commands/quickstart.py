@@ -40,16 +40,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "files with the answers of one that tfdistill cannot open, to each text (see `tfdistill "
         "answers`); --student is a checkpoint then",
     )
-    options.add_field(
-        parser,
-        config.DataConfig,
-        "file",
-        flag="--data",
-        required=True,
-        metavar="FILE",
-        help="labelled texts: CSV, TSV, JSON Lines, Parquet or Excel, with the names of the "
-        "columns on top",
-    )
+    text = "labelled texts: CSV, TSV, JSON Lines, Parquet or Excel, with the names of the columns "
+    file = {"flag": "--data", "required": True, "metavar": "FILE", "help": f"{text}on top"}
+    options.add_field(parser, config.DataConfig, "file", **file)
     options.add_field(parser, config.DataConfig, "other")
     group = parser.add_argument_group("data, where it is not recognised")
     for field in _COLUMNS:
@@ -59,21 +52,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     shown = "{" + ",".join(kinds) + "}"  # words and questions are refused with a remedy
     options.add_field(group, config.DataConfig, "kind", help=text, metavar=shown)
     group = parser.add_argument_group("training")
-    options.add_field(
-        group,
-        config.StudentConfig,
-        "preset",
-        flag="--student",
-        metavar="PRESET",
-        help="a preset, a part of the teacher, such as pruned:layers=3,ffn=384, or a checkpoint, "
-        "./FOLDER (default: by the budget, or a part about as fast as TinyBERT with 4 layers)",
-    )
-    group.add_argument(
-        "--finetune",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="whether the teacher is fine-tuned first (default: unless its head has the labels)",
-    )
+    text = "a preset, a part of the teacher, such as pruned:layers=3,ffn=384, or a checkpoint, "
+    text += "./FOLDER (default: by the budget, or a part about as fast as TinyBERT with 4 layers)"
+    student = {"flag": "--student", "metavar": "PRESET", "help": text}
+    options.add_field(group, config.StudentConfig, "preset", **student)
+    text = "whether the teacher is fine-tuned first (default: unless its head has the labels)"
+    when = {"choices": ("auto", "always", "never"), "default": "auto"}
+    options.add_plain(group, {"--finetune": text}, **when)
     options.add_field(group, config.DataConfig, "class_weights")
     options.add_field(group, config.DataConfig, "truncation")
     options.add_field(group, config.FineTuneConfig, "precision")

@@ -116,13 +116,9 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
         "of `tfdistill benchmark --out`, a folder of `tfdistill export --list`, or a folder that "
         "holds such things",
     )
-    parser.add_argument(
-        "--texts",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="show development sentences that models answer differently, or leave all of them out "
-        "(default: show)",
-    )
+    text = "show development sentences that models answer differently, or leave all of them out "
+    shown = {"action": argparse.BooleanOptionalAction, "default": True}
+    options.add_plain(parser, {"--texts": f"{text}(default: show)"}, **shown)
     text = "folder to write (default: the run folder of a single run, else report)"
     options.add_plain(parser, {"--out DIR": text})
 
