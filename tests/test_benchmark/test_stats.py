@@ -6,7 +6,7 @@ from benchmark_results import latencies
 from scipy import stats as scipy_stats
 
 from tfdistill import errors
-from tfdistill.benchmark.statistics import bootstrap, stats
+from tfdistill.benchmark.statistics import stats
 
 
 def median_ci(repetitions, **options):
@@ -133,7 +133,7 @@ def test_percentiles_of_resamples_equal_numpy_on_the_samples_written_out():
     blocks = [rng.lognormal(size=size).round(1) for size in (3, 7, 1, 5)]  # with ties
     counts = rng.integers(0, 4, size=(50, 4))
     counts[:, 0] += 1  # none is empty
-    estimates = bootstrap.percentiles(blocks, counts, (0, 37, 50, 99, 100))
+    estimates = stats.percentiles(blocks, counts, (0, 37, 50, 99, 100))
     for row, count in zip(estimates, counts, strict=True):
         written = np.concatenate([np.tile(b, n) for b, n in zip(blocks, count, strict=True)])
         assert row == pytest.approx(np.percentile(written, (0, 37, 50, 99, 100)), rel=1e-12)
@@ -141,7 +141,7 @@ def test_percentiles_of_resamples_equal_numpy_on_the_samples_written_out():
 
 def test_a_draw_takes_whole_repetitions_and_as_many_blocks_as_each_has():
     shape = (2, 5, 1)
-    counts = bootstrap.draw(shape, 4000, np.random.default_rng(8))
+    counts = stats.draw(shape, 4000, np.random.default_rng(8))
     parts = np.split(counts, np.cumsum(shape)[:-1], axis=1)
     for part, blocks in zip(parts, shape, strict=True):
         taken = part.sum(axis=1)
@@ -155,10 +155,10 @@ def test_a_draw_takes_whole_repetitions_and_as_many_blocks_as_each_has():
 
 def test_many_samples_are_worked_off_in_pieces(monkeypatch):
     blocks = list(np.random.default_rng(9).lognormal(size=(6, 10)))
-    counts = bootstrap.draw([3, 3], 100, np.random.default_rng(0))
-    whole = bootstrap.percentiles(blocks, counts, (50, 99))
-    monkeypatch.setattr(bootstrap, "_CELLS", 200)  # three resamples at a time
-    assert (bootstrap.percentiles(blocks, counts, (50, 99)) == whole).all()
+    counts = stats.draw([3, 3], 100, np.random.default_rng(0))
+    whole = stats.percentiles(blocks, counts, (50, 99))
+    monkeypatch.setattr(stats, "_CELLS", 200)  # three resamples at a time
+    assert (stats.percentiles(blocks, counts, (50, 99)) == whole).all()
 
 
 # What a run of the default length looks like on a machine: processes and moments differ, moments

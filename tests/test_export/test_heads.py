@@ -9,7 +9,7 @@ import pytest
 from ai_edge_litert.tools import flatbuffer_utils
 
 import export
-from export.checking import golden_answers
+from export.checking import golden
 from export.checking.outputs import file_outputs, model_logits
 from export.conversion import convert, quantize
 from export.model import inputs, request
@@ -428,5 +428,5 @@ def test_windows_that_a_phone_would_cut_otherwise_are_refused(span_toy):
     encoded = encode_examples(examples, tokenizer, 24, **windows)
     answers = np.zeros((encoded.num_tokens, 2), np.float32)
     with pytest.raises(errors.DataError, match="encoded with the longest of lengths"):
-        golden_answers.questions(encoded, tokenizer, 32, answers, SPANS)
-    assert golden_answers.questions(encoded, tokenizer, 24, answers, SPANS)
+        golden.questions(encoded, tokenizer, 32, answers, SPANS)
+    assert golden.questions(encoded, tokenizer, 24, answers, SPANS)

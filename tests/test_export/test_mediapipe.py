@@ -8,7 +8,7 @@ import pytest
 
 import export
 from export.checking.outputs import model_logits
-from export.targets import mediapipe, mediapipe_checks, mediapipe_tokenizer
+from export.targets import mediapipe, mediapipe_checks
 from tfdistill import errors, manifest
 from tfdistill.tasks import Examples
 from tfdistill.tflite import TfliteModel, inspection
@@ -136,7 +136,7 @@ def test_accents_that_mediapipe_keeps_are_counted_and_their_cost_refused(
 
 def test_texts_that_mediapipe_splits_alike_cost_nothing(folder, toy, tmp_path, caplog):
     texts = labelled(toy, str.upper)
-    there = mediapipe_tokenizer.encode(["W1, w2 W3"], read_tokenizer(toy.vocab_file), 16)
+    there = mediapipe_checks.encode(["W1, w2 W3"], read_tokenizer(toy.vocab_file), 16)
     assert there.ids.tolist() == [2, 6, 1, 7, 8, 3]
     with caplog.at_level("INFO"):
         export.to_mediapipe(folder, tmp_path / "mediapipe.tflite", texts=texts)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdistill.pruning import directions
+from tfdistill.pruning import weights
 
 
 def moments_of(rows):
@@ -17,7 +17,7 @@ def states():
 
 
 def test_projected_states_sum_to_zero_and_keep_what_the_principal_directions_keep(states):
-    basis = directions.hidden_basis(moments_of(states), 5)
+    basis = weights.hidden_basis(moments_of(states), 5)
     np.testing.assert_allclose((states @ basis).sum(axis=1), 0, atol=1e-9)
     _, _, right = np.linalg.svd(states, full_matrices=False)
     projected = states @ right[:4].T @ right[:4]
@@ -32,7 +32,7 @@ def score_error(queries, keys, reading, writing):
 def test_narrower_scores_are_the_best_of_their_rank():
     random = np.random.default_rng(1)
     queries, keys = (random.normal(size=(200, 8)) @ random.normal(size=(8, 8)) for _ in range(2))
-    reading, writing = directions.narrower_scores(moments_of(queries), moments_of(keys), 3)
+    reading, writing = weights.narrower_scores(moments_of(queries), moments_of(keys), 3)
     reading = reading * np.sqrt(8 / 3)  # without the scale of the attention
     # Eckart and Young: no product of rank 3 is nearer to the matrix of all scores.
     values = np.linalg.svd(queries @ keys.T, compute_uv=False)
@@ -44,7 +44,7 @@ def test_narrower_scores_of_low_rank_are_exact_under_the_attentions_own_scale():
     random = np.random.default_rng(2)
     queries = random.normal(size=(100, 3)) @ random.normal(size=(3, 8))
     keys = random.normal(size=(100, 8))
-    reading, writing = directions.narrower_scores(moments_of(queries), moments_of(keys), 3)
+    reading, writing = weights.narrower_scores(moments_of(queries), moments_of(keys), 3)
     narrow = (queries @ reading) @ (keys @ writing).T / np.sqrt(3)
     np.testing.assert_allclose(narrow, queries @ keys.T / np.sqrt(8), atol=1e-8)
 
@@ -52,7 +52,7 @@ def test_narrower_scores_of_low_rank_are_exact_under_the_attentions_own_scale():
 def test_narrower_values_are_the_best_of_their_rank():
     random = np.random.default_rng(3)
     contexts, output = random.normal(size=(200, 8)), random.normal(size=(8, 12))
-    narrow, new = directions.narrower_values(moments_of(contexts), output, 3)
+    narrow, new = weights.narrower_values(moments_of(contexts), output, 3)
     assert (narrow.shape, new.shape) == ((8, 3), (3, 12))
     error = np.sum((contexts @ output - contexts @ narrow @ new) ** 2)
     values = np.linalg.svd(contexts @ output, compute_uv=False)
@@ -62,6 +62,6 @@ def test_narrower_values_are_the_best_of_their_rank():
 def test_heads_wider_than_the_hidden_states_keep_their_size():
     random = np.random.default_rng(4)
     contexts, output = random.normal(size=(200, 8)), random.normal(size=(8, 4))
-    narrow, new = directions.narrower_values(moments_of(contexts), output, 6)
+    narrow, new = weights.narrower_values(moments_of(contexts), output, 6)
     assert (narrow.shape, new.shape) == ((8, 6), (6, 4))
     np.testing.assert_allclose(contexts @ narrow @ new, contexts @ output, atol=1e-8)

@@ -6,7 +6,7 @@ import tensorflow as tf
 import toys
 
 from tfdistill import errors, models, pruning, training
-from tfdistill.pruning import directions
+from tfdistill.pruning import weights
 
 BATCHES = [toys.features((5, 9, 3, 7), seed=1), toys.features((8, 4, 6, 2), seed=2)]
 CHECK = toys.features((7, 3, 9), seed=3)  # not in the sample
@@ -168,7 +168,7 @@ def rotated(seed=7, wide=20, narrow=12):
     large = toys.classifier(CONFIG.replace(hidden_size=wide, head_size=4), seed=seed)
     random = np.random.default_rng(seed)
     mixing, _ = np.linalg.qr(random.normal(size=(wide - 1, narrow - 1)))
-    basis = directions.zero_sum_basis(wide) @ mixing @ directions.zero_sum_basis(narrow).T
+    basis = weights.zero_sum_basis(wide) @ mixing @ weights.zero_sum_basis(narrow).T
     read = np.sort(random.choice(wide, narrow, replace=False))
     for layer in small.layers:
         arrays = layer.get_weights()

@@ -11,7 +11,7 @@ import pytest
 from test_android import vectors
 
 import export
-from export.targets import mediapipe_tokenizer
+from export.targets import mediapipe_checks
 from tfdistill.tflite import TfliteModel, inspection
 from tfdistill.tokenization.edge_cases import tokenizer_edge_cases
 from tfdistill.tokenization.reading import read_tokenizer
@@ -69,7 +69,7 @@ def test_our_copy_of_mediapipes_tokenizer_gives_its_answers(mediapipe, exports, 
     texts = [text.encode("utf-8", "ignore").decode() for text in odd]
     texts += [text.replace("a", "á").replace("o", "Ö") for text in toy.texts[:50]]
     model, tokenizer = TfliteModel(file), read_tokenizer(toy.vocab_file)
-    there = mediapipe_tokenizer.encode(texts, tokenizer, max(model.lengths))
+    there = mediapipe_checks.encode(texts, tokenizer, max(model.lengths))
     expected = np.stack([model.predict(there.row(i)) for i in range(len(texts))])
     ours = tokenizer.encode_batch(texts, None, max(model.lengths))
     assert sum(there.row(i).tolist() != ours.row(i).tolist() for i in range(len(texts))) > 50

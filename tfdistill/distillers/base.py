@@ -18,8 +18,7 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.data.streaming import TrainingBatches
 from tfdistill.distillers import binding, checks, judging, keras3, updates
-from tfdistill.distillers.epochs import EpochCount
-from tfdistill.distillers.step import step_inputs
+from tfdistill.distillers.step import EpochCount, step_inputs
 from tfdistill.distillers.teacher import FrozenTeacher, LogitsFunction, inputs_of
 from tfdistill.losses import described, heads, labels, reduction
 from tfdistill.losses.base import Loss, ModelPair, StepMetric

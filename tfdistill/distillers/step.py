@@ -1,16 +1,49 @@
-"""The values of one batch that the losses see."""
+"""The values of one batch that the losses see, and the epochs of a stream that were trained on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors
+from tfdistill.data.batches import Batches
+from tfdistill.data.shards import ShardedBatches
+from tfdistill.data.streaming import MappedBatches, TrainingBatches
 from tfdistill.distillers.teacher import inputs_of
 from tfdistill.losses.batch import StepInputs
+
+# They have an epoch of every number; a range of steps ends.
+_ENDLESS = (Batches, MappedBatches, ShardedBatches)
+
+
+class EpochCount:
+    """The epochs of each stream that were begun, 0 at first."""
+
+    def __init__(self):
+        """Keeps no stream alive."""
+        self._begun: weakref.WeakKeyDictionary[TrainingBatches, int] = weakref.WeakKeyDictionary()
+
+    def of(self, batches: TrainingBatches) -> int:
+        """The epochs begun; of a range of steps, which is read from its start again, 0."""
+        return self._begun.get(batches, 0)
+
+    @contextlib.contextmanager
+    def counting(
+        self, batches: TrainingBatches, first: int, batches_trained: Callable[[], int]
+    ) -> Iterator[None]:
+        """Counts a fit from the epoch `first` on, also one that is cut off."""
+        before = batches_trained()
+        try:
+            yield
+        finally:
+            trained = batches_trained() - before
+            if trained and isinstance(batches, _ENDLESS):
+                self._begun[batches] = first - (-trained // batches.steps_per_epoch)  # rounded up
 
 
 def step_inputs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tfdistill.losses import checks, shapes
+from tfdistill.losses import checks
 from tfdistill.losses import reduction as reductions
 from tfdistill.losses.reduction import Array
 
@@ -155,7 +155,7 @@ def _prepare(
     teacher: Array, student: Array, mask: Array, reduction: str
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     checks.check_choice("reduction", reduction, ("tokens", "reference"))
-    return shapes.prepare("attention scores", shapes.SCORES, teacher, student, mask, REMEDIES)
+    return checks.prepare("attention scores", checks.SCORES, teacher, student, mask, REMEDIES)
 
 
 def _prepare_scores(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tfdistill.losses import checks, shapes
+from tfdistill.losses import checks
 from tfdistill.losses import reduction as reductions
 from tfdistill.losses.reduction import Array
 
@@ -140,8 +140,8 @@ def _prepare_states(
     """Checks states and sets those that do not count to 0; returns the tokens' weights too."""
     checks.check_choice("reduction", reduction, ("tokens", "reference"))
     remedies = {-1: WIDTH_REMEDY}
-    teacher, student, mask = shapes.prepare(
-        "feature maps", shapes.STATES, teacher, student, mask, remedies
+    teacher, student, mask = checks.prepare(
+        "feature maps", checks.STATES, teacher, student, mask, remedies
     )
     weights = reductions.token_weights(mask, reduction)
     # Before any arithmetic, whose gradient could turn what padding holds into NaN.

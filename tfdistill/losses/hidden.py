@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tfdistill.losses import checks, shapes
+from tfdistill.losses import checks
 from tfdistill.losses import reduction as reductions
 from tfdistill.losses.reduction import Array
 
@@ -146,19 +146,19 @@ def patient_mse(
         student = projection(student)
     teacher = reductions.as_constant(teacher)  # (batch, width)
     student = reductions.as_float32(student)
-    shapes.check_rank("teacher [CLS] states", teacher, ("batch", "width"))
-    shapes.check_rank("student [CLS] states", student, ("batch", "width"))
+    checks.check_rank("teacher [CLS] states", teacher, ("batch", "width"))
+    checks.check_rank("student [CLS] states", student, ("batch", "width"))
     remedy = (
         "Choose a student as wide as its teacher, or give projection=keras.layers.Dense(<teacher"
         " width>)."
         if projection is None
         else "The projection must give the teacher's width."
     )
-    shapes.check_same_shape("student [CLS] states", teacher, student, {-1: remedy})
+    checks.check_same_shape("student [CLS] states", teacher, student, {-1: remedy})
     weights = None
     if sample_weight is not None:
         weights = reductions.as_constant(sample_weight)  # (batch,)
-        shapes.check_weights("sample_weight", weights, teacher.shape[:1])
+        checks.check_weights("sample_weight", weights, teacher.shape[:1])
         # What does not count is replaced before the square roots, whose gradient may be NaN.
         counts = weights[:, None] > 0.0
         teacher, student = tf.where(counts, teacher, 0.0), tf.where(counts, student, 0.0)
@@ -179,4 +179,4 @@ def _prepare(
     teacher: Array, student: Array, mask: Array, width_remedy: str
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     remedies = {-1: width_remedy}
-    return shapes.prepare("hidden states", shapes.STATES, teacher, student, mask, remedies)
+    return checks.prepare("hidden states", checks.STATES, teacher, student, mask, remedies)

@@ -7,8 +7,8 @@ import tensorflow as tf
 from tfdistill.errors import ConfigError, ShapeError
 from tfdistill.losses import checks
 from tfdistill.losses import reduction as reductions
+from tfdistill.losses.checks import check_same_shape, check_weights
 from tfdistill.losses.reduction import Array
-from tfdistill.losses.shapes import check_same_shape, check_weights
 
 REMEDIES = {
     -1: "Build the student with the teacher's number of labels, in the same order.",

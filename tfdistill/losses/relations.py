@@ -7,8 +7,8 @@ import tensorflow as tf
 from tfdistill.errors import ConfigError, ShapeError
 from tfdistill.losses import checks
 from tfdistill.losses import reduction as reductions
+from tfdistill.losses.checks import STATES, check_rank, check_weights
 from tfdistill.losses.reduction import Array
-from tfdistill.losses.shapes import STATES, check_rank, check_weights
 
 
 def relation_kl(

@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from tfdistill.errors import ConfigError
 from tfdistill.losses import reduction as reductions
+from tfdistill.losses.checks import check_rank, check_same_shape, check_weights
 from tfdistill.losses.hidden import direction
 from tfdistill.losses.reduction import Array
-from tfdistill.losses.shapes import check_rank, check_same_shape, check_weights
 
 _NOTHING = -1e30  # the logit of what has no chance; finite, so that no gradient is NaN
 _AXES = ("batch", "width")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfdistill.benchmark.statistics import bootstrap, stats
+from tfdistill.benchmark.statistics import stats
 from tfdistill.benchmark.statistics.stats import Interval, Repetitions
 
 LEAST_SHIFT = 1.05  # a rise of the level that counts, as a ratio
@@ -124,7 +124,7 @@ def drift(
             np.log(np.median(np.concatenate(last)) / np.median(np.concatenate(first)))
         )
         ends = [
-            bootstrap.percentiles(window, bootstrap.draw([width], resamples, rng), (50,))[:, 0]
+            stats.percentiles(window, stats.draw([width], resamples, rng), (50,))[:, 0]
             for window in (first, last)
         ]
         drawn.append(np.log(ends[1] / ends[0]))

@@ -7,6 +7,9 @@ the models), and the bootstrap resamples repetitions first and whole blocks with
 A few repetitions are few to resample: three that happen to be on one side of the truth, one time
 in four, would give an interval that misses it. Hence every interval here is the hull of the
 bootstrap's and of Student's over the repetitions, which accounts for how few values there are.
+
+A resample is never written out. It is how often each block takes part; with all samples sorted
+once, the cumulated counts give any order statistic of the resample.
 """
 
 from __future__ import annotations
@@ -19,10 +22,61 @@ import numpy as np
 from scipy import special
 
 from tfdistill import errors
-from tfdistill.benchmark.statistics import bootstrap
 
 Repetitions = Sequence[Sequence[Sequence[float]]]  # repetition -> block -> samples
 Interval = tuple[float, float]
+_CELLS = 4_000_000  # of the table of cumulated counts: 32 MB
+
+
+def draw(shape: Sequence[int], resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws resamples of repetitions of blocks; `shape` has the blocks of each repetition.
+
+    Each resample draws as many repetitions as there are, with replacement, then for each of those
+    as many blocks as it has, with replacement. Returns int64 (resamples, sum(shape)): how often
+    each block takes part, the blocks of the first repetition first.
+    """
+    counts = np.asarray(shape)  # (repetitions,)
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    drawn = rng.integers(len(counts), size=(resamples, len(counts)))
+    widest = int(counts.max())
+    inside = rng.random((resamples, len(counts), widest)) * counts[drawn][..., None]
+    blocks = starts[drawn][..., None] + inside.astype(np.int64)  # (resamples, repetitions, widest)
+    taken = np.arange(widest) < counts[drawn][..., None]
+    total = int(counts.sum())
+    rows = np.broadcast_to(np.arange(resamples)[:, None, None], blocks.shape)
+    flat = (rows * total + blocks)[taken]
+    return np.bincount(flat, minlength=resamples * total).reshape(resamples, total)
+
+
+def percentiles(
+    blocks: Sequence[np.ndarray], counts: np.ndarray, percents: Sequence[float]
+) -> np.ndarray:
+    """Computes percentiles of each resample, interpolated linearly as NumPy does.
+
+    `blocks` are the samples of each block, `counts` (resamples, blocks) how often it takes part.
+    Returns float64 (resamples, percents).
+    """
+    samples = np.concatenate(blocks)  # (n,)
+    order = np.argsort(samples, kind="stable")
+    samples = samples[order]
+    block_of = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])[order]
+    estimates = np.empty((len(counts), len(percents)))
+    step = max(1, _CELLS // len(samples))
+    for first in range(0, len(counts), step):
+        cumulated = np.cumsum(counts[first : first + step][:, block_of], axis=1)  # (step, n)
+        height = (cumulated[:, -1:] - 1) * (np.asarray(percents) / 100)  # (step, percents)
+        below = np.floor(height).astype(np.int64)
+        above = np.minimum(below + 1, cumulated[:, -1:] - 1)
+        # One search for all rows: each is lifted above the one before, so that all are in order.
+        rows = np.arange(len(cumulated))[:, None]
+        lift = rows * (int(cumulated[:, -1].max()) + 1)
+        line = (cumulated + lift).ravel()
+        low, high = (
+            samples[np.searchsorted(line, at + lift, side="right") - rows * len(samples)]
+            for at in (below, above)
+        )
+        estimates[first : first + step] = low + (high - low) * (height - below)
+    return estimates
 
 
 def summarize(samples: Sequence[float]) -> dict[str, Any]:
@@ -84,8 +138,8 @@ def percentile_cis(
     """
     shape = _shape(repetitions)
     blocks = _flat(repetitions)
-    counts = bootstrap.draw(shape, resamples, np.random.default_rng(seed))
-    values = bootstrap.percentiles(blocks, counts, percents)  # (resamples, percents)
+    counts = draw(shape, resamples, np.random.default_rng(seed))
+    values = percentiles(blocks, counts, percents)  # (resamples, percents)
     logs = np.log([np.percentile(np.concatenate(_flat([r])), percents) for r in repetitions])
     return [
         hull(middle_of(values[:, i], confidence), student_of_mean(logs[:, i], confidence))
@@ -114,10 +168,8 @@ def speedup_ci(
         raise errors.BenchmarkError(
             "rounds of the two models", f"{shape} blocks per repetition", other
         )
-    counts = bootstrap.draw(shape, resamples, np.random.default_rng(seed))
-    old, new = (
-        bootstrap.percentiles(_flat(side), counts, (50,))[:, 0] for side in (baseline, candidate)
-    )
+    counts = draw(shape, resamples, np.random.default_rng(seed))
+    old, new = (percentiles(_flat(side), counts, (50,))[:, 0] for side in (baseline, candidate))
     logs = _log_medians(baseline) - _log_medians(candidate)
     return hull(middle_of(old / new, confidence), student_of_mean(logs, confidence))
 
@@ -157,7 +209,7 @@ def compare_unpaired(
     """
     rng = np.random.default_rng(seed)
     old, new = (
-        bootstrap.percentiles(_flat(side), bootstrap.draw(_shape(side), resamples, rng), (50,))
+        percentiles(_flat(side), draw(_shape(side), resamples, rng), (50,))
         for side in (baseline, candidate)
     )
     if len(baseline) + len(candidate) < 3:
