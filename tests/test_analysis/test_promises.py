@@ -229,8 +229,8 @@ def test_fewer_than_45_texts_of_no_label_are_counted_only(number, few):
 def test_where_other_texts_are_as_sure_as_all_nothing_is_promised_unless_they_are_not_familiar(
     familiar,
 ):
-    known = np.linspace(0.6, 0.9, 200), np.ones(200, int)
-    promise = fitted(*known, np.full(100, 0.95), familiar=familiar)
+    labelled = np.linspace(0.6, 0.9, 200), np.ones(200, int)
+    promise = fitted(*labelled, np.full(100, 0.95), familiar=familiar)
     if familiar is None:
         assert (promise.threshold, promise.coverage, promise.rows) == (None, None, 200)
         assert "no threshold keeps it on 200 texts" in promise.summary

@@ -67,6 +67,15 @@ class Toy:
         """Writes a complete export; returns its manifest."""
         return export.to_tflite(self.model, path, **self.arguments(**changes))
 
+    def measured(self, path):
+        """How far a file is from the model."""
+        from export.checking.outputs import file_outputs, model_logits
+        from tfdistill.tflite import TfliteModel, agreement
+
+        file = TfliteModel(path)
+        logits = model_logits(self.model, self.encoded, file.lengths)
+        return agreement.compare(logits, file_outputs(file, self.encoded))
+
     def plan(self, **changes):
         """The plan of a complete export."""
         from export.conversion.prepare import make_plan

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import export
-from export.checking.outputs import file_outputs, model_logits
+from export.checking.outputs import file_outputs
 from export.conversion import edge_quantizer, lookup, quantize, recipe
 from tfdistill import errors, manifest, models
 from tfdistill.tflite import TfliteModel, agreement, editing
@@ -53,15 +53,9 @@ def files_of(toy, tmp_path_factory):
     return get
 
 
-def measured(toy, path):
-    file = TfliteModel(path)
-    logits = model_logits(toy.model, toy.encoded, file.lengths)
-    return agreement.compare(logits, file_outputs(file, toy.encoded))
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_the_file_answers_like_the_model(name, toy, files_of):
-    assert agreement.violations(measured(toy, files_of(name)[0]), TIGHT[name]) == []
+    assert agreement.violations(toy.measured(files_of(name)[0]), TIGHT[name]) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -73,7 +67,7 @@ def test_a_broken_file_breaks_every_bound(name, toy, files_of, tmp_path):
             if tuple(tensor.shape) == OUTPUT_LAYER and data is not None:
                 model.buffers[tensor.buffer].data = np.zeros_like(data)
     editing.write(model, tmp_path / "broken.tflite")
-    damaged = measured(toy, tmp_path / "broken.tflite")
+    damaged = toy.measured(tmp_path / "broken.tflite")
     for bounds in (TIGHT[name], quantize.quantization(name).bounds):
         lines = agreement.violations(damaged, bounds)
         for quantity in ("max error", "mean error", "SQNR", "argmax"):

@@ -86,11 +86,7 @@ def test_equal_and_broken_tensors():
 @pytest.mark.parametrize(
     "tensor, layer",
     [
-        ("model/layer_0_key/MatMul;model/layer_0_key/BiasAdd", "layer_0_key"),
-        (
-            "model_4/norm/add_1;model_4/layer_0_key/MatMul;model_4/layer_0_key/BiasAdd",
-            "layer_0_key",
-        ),
+        ("m/norm/add_1;m/layer_0_key/MatMul;m/layer_0_key/BiasAdd", "layer_0_key"),
         ("m/norm/mul;m/layer_0_query/BiasAdd;m/layer_0_scores/mul", "layer_0_query"),
         ("model/norm/Square;model/norm/sub", "norm"),
         ("tfl.dequantize", None),

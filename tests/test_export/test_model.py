@@ -11,18 +11,16 @@ TYPES = [0, 0, 0, 0, 1, 1]
 
 def test_the_shortest_signature_that_fits_is_taken(exported, monkeypatch):
     file = TfliteModel(exported("float32").path)
-    assert file.lengths == (8, 16)
     taken, run = [], file.run
 
     def spy(signature, values):
-        taken.append((signature.key, {value.shape for value in values}))
+        taken.append(signature.key)
         return run(signature, values)
 
     monkeypatch.setattr(file, "run", spy)
     for count in (1, 8, 9, 16):
         file.predict([5] * count)
-    shorter, longer = ("len8", {(1, 8)}), ("len16", {(1, 16)})
-    assert taken == [shorter, shorter, longer, longer]
+    assert (file.lengths, taken) == ((8, 16), ["len8", "len8", "len16", "len16"])
 
 
 def test_inputs_are_bound_by_name_whatever_their_order(exported, toy, tmp_path):

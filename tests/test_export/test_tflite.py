@@ -34,12 +34,6 @@ TIGHT = {
 }
 
 
-def measured(toy, path):
-    file = TfliteModel(path)
-    logits = model_logits(toy.model, toy.encoded, file.lengths)
-    return agreement.compare(logits, file_outputs(file, toy.encoded))
-
-
 @pytest.fixture
 def replayed(exported, monkeypatch):
     """Makes the converter hand out a prepared file: what `alter(source, target)` makes of one."""
@@ -61,7 +55,7 @@ def replayed(exported, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUANTIZATIONS)
 def test_the_file_answers_like_the_model(name, toy, exported):
-    agreed = measured(toy, exported(name).path)
+    agreed = toy.measured(exported(name).path)
     assert agreed.num_examples == 120
     assert agreement.violations(agreed, TIGHT[name]) == []
 
@@ -69,7 +63,7 @@ def test_the_file_answers_like_the_model(name, toy, exported):
 @pytest.mark.parametrize("name", QUANTIZATIONS)
 def test_a_broken_file_breaks_every_bound(name, toy, exported, zeroed, tmp_path):
     zeroed(exported(name).path, tmp_path / "broken.tflite", OUTPUT_LAYER)
-    agreed = measured(toy, tmp_path / "broken.tflite")
+    agreed = toy.measured(tmp_path / "broken.tflite")
     for bounds in (TIGHT[name], quantize.quantization(name).bounds):
         lines = agreement.violations(agreed, bounds)
         for quantity in ("max error", "mean error", "SQNR", "argmax"):
@@ -127,7 +121,7 @@ def test_the_manifest_describes_the_file(toy, exported):
 @pytest.mark.parametrize("name", QUANTIZATIONS)
 def test_the_manifest_holds_parity_and_the_metric_of_the_file_itself(name, toy, exported):
     path, recorded = exported(name).path, exported(name).card.parity
-    agreed = measured(toy, path)
+    agreed = toy.measured(path)
     assert recorded.inputs == "real"
     assert recorded.max_abs_error == pytest.approx(agreed.max_abs_error, rel=1e-6)
     assert recorded.sqnr_db == pytest.approx(agreed.sqnr_db, rel=1e-6)
