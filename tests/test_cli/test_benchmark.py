@@ -1,5 +1,6 @@
 """`tfdistill benchmark`: what it asks the backends for, what it writes, how it ends."""
 
+import errno
 import json
 import pathlib
 import sys
@@ -169,6 +170,18 @@ def test_a_place_that_cannot_be_written_is_found_before_measuring(
     assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / place), "--overwrite"]) == 2
     assert complaint in capsys.readouterr().err
     assert not settings_of_calls
+
+
+def test_a_disk_that_fills_up_meanwhile_does_not_take_the_figures_along(
+    settings_of_calls, tmp_path, monkeypatch, capsys
+):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tfdistill.benchmark.write_result", full, raising=False)
+    assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "x.json")]) == 1
+    said = capsys.readouterr()
+    assert "student" in said.out and "no space left" in said.err
 
 
 def test_an_interruption_writes_and_shows_what_is_finished_and_exits_with_130(

@@ -1,13 +1,14 @@
 """Wrong paths, columns, presets, stages and tasks: found before TensorFlow, named as typed."""
 
+import contextlib
 import json
 import subprocess
 import sys
 
 import pytest
 
-from tfdistill import cli
-from tfdistill.commands import base, models
+from tfdistill import cli, errors
+from tfdistill.commands import base, models, plan
 from tfdistill.io import work_folder
 
 FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's files
@@ -115,6 +116,17 @@ FAULTS += [
 def test_every_verb_that_takes_a_model_has_a_case():
     verbs = {command.split()[0] for command in TAKE_MODELS}
     assert verbs | WITHOUT_MODEL == {command.name for command in cli.commands()}
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2"])
+def test_models_of_other_families_pass_where_their_answers_do(kind, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    for roberta, passing in ((False, ["bert"]), (True, ["bert", "roberta"])):
+        expected = contextlib.nullcontext()
+        if kind not in passing:
+            expected = pytest.raises(errors.WeightsError, match="model_type")
+        with expected:
+            plan.model(str(tmp_path), "model", roberta=roberta)
 
 
 @pytest.fixture(scope="module")

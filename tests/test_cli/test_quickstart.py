@@ -647,6 +647,12 @@ def recipe_of(tmp_path, monkeypatch):
     return make
 
 
+def test_the_precision_is_that_of_both_trainings(recipe_of):
+    recipe = recipe_of(precision="auto")
+    assert recipe.teacher.finetune.precision == recipe.stages["joint"].precision == "auto"
+    assert recipe_of().stages["joint"].precision == "float32"
+
+
 @pytest.mark.parametrize(
     ("changes", "formats", "fallback"),
     [

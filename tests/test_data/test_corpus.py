@@ -82,6 +82,22 @@ def test_all_text_is_kept_in_order(tmp_path, tokenizer, long_text):
     assert encoded.lengths.max() <= 24
 
 
+def test_a_part_of_a_corpus_is_drawn_from_all_of_it(tmp_path, tokenizer, long_text):
+    path = write(tmp_path / "a.txt", long_text)
+    whole = corpus.encode_corpus(path, tokenizer, 24)
+    part = corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=1)
+    assert 400 <= part.num_tokens < 400 + 24
+    rows = [whole.row(i).tolist() for i in range(len(whole))]
+    places = [rows.index(part.row(i).tolist()) for i in range(len(part))]
+    assert max(places) > len(whole) * 0.7
+    again = corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=1)
+    assert again.ids.tolist() == part.ids.tolist()
+    other = corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=2)
+    assert other.ids.tolist() != part.ids.tolist()
+    everything = corpus.encode_corpus(path, tokenizer, 24, max_tokens=10**9)
+    assert everything.ids.tolist() == whole.ids.tolist()
+
+
 def test_unusable_input_is_refused(tmp_path, tokenizer):
     empty = write(tmp_path / "empty.txt", " \n\n")
     silent = write(tmp_path / "silent.txt", "\u200b")

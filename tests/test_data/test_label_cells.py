@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from tfdistill import errors
-from tfdistill.tasks import label_cells
+from tfdistill.tasks import label_cells, label_kinds
 from tfdistill.tasks.table_files import LIST_MARK as LIST
 from tfdistill.tasks.table_files import NULL
 
@@ -179,6 +179,22 @@ def test_names_that_few_parts_make_are_refused_with_the_row(mark):
 def test_names_that_are_made_of_one_another_are_asked_about(mark):
     with pytest.raises(errors.ConfigError, match=rf"^line 1, --kind: .*'red{mark}blue'"):
         judge(["red", f"red{mark}blue", "blue"])
+
+
+@pytest.mark.parametrize(
+    ("cell", "separator", "names"),
+    [
+        ("joy;love;", ";", ["joy", "love"]),
+        ("joy; ", ";", ["joy"]),
+        ("|joy|love|", "|", ["joy", "love"]),
+        ("#joy #love", "#", ["joy", "love"]),
+        ("joy;;love", ";", ["joy", "", "love"]),  # which the rules refuse
+        (";", ";", [""]),
+        (" ", ";", []),
+    ],
+)
+def test_a_separator_may_stand_at_the_ends_of_a_cell(cell, separator, names):
+    assert label_kinds.names_in(cell, separator) == names
 
 
 def test_lists_of_one_label_are_classes():

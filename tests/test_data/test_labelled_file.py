@@ -120,6 +120,24 @@ def test_texts_of_no_label_are_counted_kept_and_not_in_the_labelled_file(number,
         labelled_file.read_labelled_file(path, "moods", promise=True, other=other)
 
 
+@pytest.mark.parametrize(
+    ("labels", "count", "promising"),
+    [
+        ("glad sad", 670, "test.csv"),
+        ("glad sad", 660, None),  # 99 of them are tested
+        ("0.5 1.5 2.25 3.125", 670, None),
+    ],
+)
+def test_of_few_texts_those_of_the_test_set_promise(labels, count, promising, tmp_path):
+    path, names = tmp_path / "moods.csv", labels.split()
+    rows = [f"text {i},{names[i % len(names)]}" for i in range(count)]
+    path.write_text("text,label\n" + "\n".join(rows) + "\n")
+    data = labelled_file.read_labelled_file(path, "moods", promise=True)
+    assert sorted(data.sets) == ["dev", "test", "train"]
+    expected = None if promising is None else str(tmp_path / promising)
+    assert data.section(tmp_path)["promise_on"] == expected
+
+
 @pytest.mark.parametrize("name", ["split", "is_test", "dataSplit"])
 def test_a_column_of_sets_is_said_not_to_keep_them(tmp_path, name):
     rows = [(text, f"{label},{('train', 'test')[i % 2]}") for i, (text, label) in enumerate(ROWS)]

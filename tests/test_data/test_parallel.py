@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import sys
+import threading
 
 import apache_beam
 import pytest
@@ -114,6 +115,40 @@ def test_a_pipeline_that_breaks_says_where_and_goes_on(prepare, tmp_path, monkey
 def test_a_finished_unit_is_passed_over_when_its_bundle_is_tried_again(prepare, written):
     corpus = prepare(pipeline=REPEATED)
     assert len(written) == corpus.num_shards
+
+
+class _Slow:
+    """Work whose tools take their time, and which holds every worker until all have begun."""
+
+    def __init__(self, workers):
+        self.loaded, self.together = 0, threading.Barrier(workers)
+        self.another = threading.Event()
+
+    def setup(self):
+        self.loaded += 1
+        if self.loaded > 1:
+            self.another.set()
+        self.another.wait(0.2)  # as long as a load takes in which another thread could begin one
+        return "tools"
+
+    def process(self, unit, tools):
+        self.together.wait(10)
+        from tfdistill.io import files
+
+        files.atomic_write_text(unit.target, unit.task + tools)
+
+
+def test_two_workers_at_one_unit_leave_one_file(tmp_path):
+    unit = parallel.WorkUnit("the unit", str(tmp_path / "unit.txt"), "done with ")
+    work = _Slow(4)
+    workers = [threading.Thread(target=parallel._do, args=(work, "token", unit)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    parallel._tools.clear()
+    assert contents(tmp_path) == {"unit.txt": b"done with tools"}
+    assert work.loaded == 1  # a process of many threads loads a model once
 
 
 def test_a_killed_preparation_keeps_what_no_manifest_tells_yet(prepare, tmp_path, written):

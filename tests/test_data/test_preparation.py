@@ -59,6 +59,13 @@ def test_all_text_is_kept_in_order_without_crossing_documents(prepare, tokenizer
     assert not any(batch["token_type_ids"].any() for batch in batches)
 
 
+def test_short_sequences_are_drawn(prepare, tmp_path):
+    prepare("long", short_sequence_probability=0.0)
+    prepare("short", short_sequence_probability=1.0)
+    sizes = [np.mean([len(row) for row in rows(tmp_path / name)[0]]) for name in ("long", "short")]
+    assert sizes[1] < 0.8 * sizes[0]
+
+
 def test_next_sentence_pairs_have_labels_of_both_kinds(prepare, tmp_path):
     prepare(next_sentence=True, shard_bytes=600)
     _, batches = rows(tmp_path / "out")

@@ -138,6 +138,25 @@ def test_examples_that_follow_others_keep_their_tokens():
     assert both.labels is None and both.pad_id == 7
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("The order 59028 is late!", "the order is late"),
+        ("Text  of  THREE .", "text of three"),
+        ("don\u2019t touch the 2.5 \u20ac lamp", "dont touch the lamp"),
+        ("order number \uff11\uff12\uff13 late", "order number late"),
+        ("\u8ba2\u5355\u53f712\u5df2\u53d1\u8d27", "\u8ba2\u5355\u53f7\u5df2\u53d1\u8d27"),
+        ("order 12345", "order 12345"),
+        ("\u8ba2\u5355 5", "\u8ba2\u5355 5"),
+        ("1 + 2 = 3", "1 + 2 = 3"),
+        ("I like this \U0001f600!", "i like this \U0001f600"),
+        ("", ""),
+    ],
+)
+def test_texts_are_similar_without_digits_and_punctuation_where_three_words_are_left(text, key):
+    assert unlabelled.similar_text(text) == key
+
+
 def test_pairs_are_similar_in_both_orders():
     pairs = texts_of("Is it 5 km far?", "a", spec=PAIRS, pairs=["a", "is it 7 km far"])
     assert unlabelled.example_numbers(pairs, similar=True)[0].tolist() == [0, 0]

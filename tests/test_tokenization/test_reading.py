@@ -223,6 +223,18 @@ def test_bert_s_own_special_tokens_may_be_listed_everywhere(folder):
     assert weights.load_classifier(folder).tokenizer.lower_case is False
 
 
+def test_special_tokens_that_only_the_list_holds_are_part_of_the_vocabulary(folder):
+    def move(described):
+        del described["model"]["vocab"]["[MASK]"]
+        described["model"]["vocab"]["E"] = 4
+        described["added_tokens"][-1]["id"] = 9
+
+    edit_tokenizer(folder, move)
+    (folder / "vocab.txt").unlink()
+    tokens = weights.load_classifier(folder).tokenizer.vocab
+    assert (tokens[4], tokens[9]) == ("E", "[MASK]")
+
+
 def _set(section, **values):
     return lambda described: described[section].update(values)
 
