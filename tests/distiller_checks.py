@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import distillers
+from tfdistill import distillers, models
 
 Make = Callable[..., distillers.Distiller]
 
@@ -26,6 +26,23 @@ def logged(step: Callable, *data: Any) -> dict[str, float]:
     """One step from fresh running means."""
     step.__self__.reset_metrics()
     return {name: float(value) for name, value in step(data).items()}
+
+
+def evaluated(distiller: distillers.Distiller, *data: Any, **options: Any) -> dict[str, float]:
+    """One step without an update."""
+    return logged(compiled(distiller, **options).test_step, *data)
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def tapped(model: keras.Model, features: dict[str, tf.Tensor]) -> dict[str, Any]:
+    """The inner states of a model, in float64."""
+    view = models.taps(model)
+    outputs = view({name: features[name] for name in view.input_names}, training=False)
+    return tf.nest.map_structure(lambda tensor: tensor.numpy().astype(np.float64), outputs)
 
 
 def check_ablation(make: Make, data: tuple, weights: dict[str, float]) -> None:
@@ -100,11 +117,3 @@ def first_and_last(
     distiller.compile(keras.optimizers.Adam(rate), **options)
     history = distiller.fit(data.repeat(), steps_per_epoch=len(batches), epochs=epochs, verbose=0)
     return {name: (float(values[0]), float(values[-1])) for name, values in history.history.items()}
-
-
-def halves(features: dict[str, tf.Tensor], *others: tf.Tensor) -> list[tuple]:
-    """Two batches of one."""
-    whole = (features, *others)
-    cut = len(np.asarray(features["input_ids"])) // 2
-    first = tf.nest.map_structure(lambda rows: rows[:cut], whole)
-    return [first, tf.nest.map_structure(lambda rows: rows[cut:], whole)]

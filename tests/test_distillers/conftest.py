@@ -24,13 +24,14 @@ def built():
 
 
 @pytest.fixture
-def teacher(built):
-    return toys.randomise(built(toys.SHALLOW_TEACHER), seed=1)
+def teacher(built, request):
+    """A teacher of the shape that the module names TEACHER, or a shallow one."""
+    return toys.randomise(built(getattr(request.module, "TEACHER", toys.SHALLOW_TEACHER)), seed=1)
 
 
 @pytest.fixture
-def student(built):
-    return toys.randomise(built(toys.SHALLOW_STUDENT), seed=2)
+def student(built, request):
+    return toys.randomise(built(getattr(request.module, "STUDENT", toys.SHALLOW_STUDENT)), seed=2)
 
 
 @pytest.fixture

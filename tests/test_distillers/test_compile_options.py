@@ -7,7 +7,6 @@ import tf_keras as keras
 import toys
 
 from tfdistill import distillers, errors, models
-from tfdistill.data import batches
 
 pytestmark = pytest.mark.slow
 
@@ -144,18 +143,3 @@ def test_classes_may_be_weighed_between_two_fits(student):
 def test_classes_are_weighed_where_a_loss_is_on_gold_labels(tinybert):
     with pytest.raises(errors.ConfigError, match="class weights: expected a loss GoldLabels"):
         tinybert("intermediate").weigh_classes(np.ones(toys.NUM_LABELS))
-
-
-def test_batches_take_class_weights(teacher, student):
-    examples = toys.encoded(8, seed=5)
-    train = batches.Batches(examples, batch_size=4, seed=3)
-    start = student.get_weights()
-    weights = []
-    for options in ({}, {"class_weight": {0: 0.0, 1: 0.0, 2: 0.0}}):
-        student.set_weights(start)
-        trainer = distillers.LogitDistiller(teacher, student)
-        trainer.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
-        trainer.fit(train, verbose=0, **options)
-        weights.append(student.get_weights())
-    assert any((a != b).any() for a, b in zip(start, weights[0], strict=True))
-    assert all((a == b).all() for a, b in zip(start, weights[1], strict=True))

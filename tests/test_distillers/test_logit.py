@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import toys
+from distiller_checks import evaluated, log_softmax, tapped
 
 import harness
 from tfdistill import distillers, errors, models
@@ -15,11 +16,6 @@ LABELS = toys.labels(4)
 WEIGHTS = tf.constant([1.0, 0.0, 3.0, 0.5])
 # float32 sums of some dozen terms against float64.
 RELATIVE = 1e-5
-
-
-def log_softmax(logits):
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
 def kl(teacher, student, t):
@@ -48,11 +44,6 @@ def make(teacher, student):
     return run
 
 
-def logged(distiller, *data, **options):
-    step = distiller_checks.compiled(distiller, **options).test_step
-    return distiller_checks.logged(step, *data)
-
-
 @pytest.mark.parametrize(
     ("options", "weights", "loss"),
     [
@@ -72,7 +63,7 @@ def test_prediction_is_the_formula(make, teacher, student, options, loss, weight
     expected = np.average(values, weights=None if weights is None else weights.numpy())
     assert expected > 0.01
     data = (FEATURES, LABELS) if weights is None else (FEATURES, LABELS, weights)
-    received = logged(make(**options), *data)
+    received = evaluated(make(**options), *data)
     temperature = options.get("temperature", 1.0) if options.get("scale_by_t2", True) else 1.0
     assert received == harness.divergences({"loss": expected, "logits": expected}, temperature)
 
@@ -80,21 +71,21 @@ def test_prediction_is_the_formula(make, teacher, student, options, loss, weight
 def test_alpha_mixes_hard_and_soft_targets(make, teacher, student):
     soft = 4 * kl(answers_of(teacher), answers_of(student), 2).mean()
     hard = gold(answers_of(student), LABELS).mean()
-    received = logged(make(temperature=2.0, alpha=0.25), FEATURES, LABELS)
+    received = evaluated(make(temperature=2.0, alpha=0.25), FEATURES, LABELS)
     expected = {"loss": 0.75 * soft + 0.25 * hard, "logits": soft, "label": hard}
     assert received == harness.divergences(expected, 2.0)
 
 
 def test_without_a_gold_label_text_is_enough(make):
     """PD: the student learns from unlabelled task text."""
-    assert logged(make(), FEATURES) == logged(make(), FEATURES, LABELS)
+    assert evaluated(make(), FEATURES) == evaluated(make(), FEATURES, LABELS)
     with pytest.raises(errors.ShapeError):
-        logged(make(alpha=0.5), FEATURES)
+        evaluated(make(alpha=0.5), FEATURES)
 
 
 def test_reference_divides_by_the_classes_too(make):
-    plain = logged(make(), FEATURES)["loss"]
-    assert logged(make(reduction="reference"), FEATURES)["loss"] == pytest.approx(plain / 3)
+    plain = evaluated(make(), FEATURES)["loss"]
+    assert evaluated(make(reduction="reference"), FEATURES)["loss"] == pytest.approx(plain / 3)
 
 
 def test_the_second_step_on_spans(make):
@@ -112,7 +103,7 @@ def test_the_second_step_on_spans(make):
             soft.append(4 * float(kl(t, s, 2)))
             hard.append(-log_softmax(s)[spans[b, side]])
     distiller = make(teacher, student, temperature=2.0, alpha=0.5)
-    received = logged(distiller, FEATURES, tf.constant(spans, tf.int32))
+    received = evaluated(distiller, FEATURES, tf.constant(spans, tf.int32))
     expected = {
         "loss": 0.5 * np.mean(soft) + 0.5 * np.mean(hard),
         "logits": np.mean(soft),
@@ -128,7 +119,7 @@ def test_several_labels_at_once(make, teacher, student):
     p, q = (1 / (1 + np.exp(-logits / 2)) for logits in (answers_of(teacher), z))
     soft = 4 * (p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q)))
     distiller = make(head="multi_label", temperature=2.0, alpha=0.5)
-    received = logged(distiller, FEATURES, labels)
+    received = evaluated(distiller, FEATURES, labels)
     expected = {
         "loss": (hard.mean() + soft.mean()) / 2,
         "logits": soft.mean(),
@@ -141,7 +132,7 @@ def test_a_regression_learns_the_teachers_number(make, built):
     teacher = toys.randomise(built(toys.SHALLOW_TEACHER, 1), seed=1)
     student = toys.randomise(built(toys.SHALLOW_STUDENT, 1), seed=2)
     expected = np.mean((answers_of(teacher) - answers_of(student)) ** 2)
-    received = logged(make(teacher, student, objective="logit_mse"), FEATURES)
+    received = evaluated(make(teacher, student, objective="logit_mse"), FEATURES)
     assert received["loss"] == pytest.approx(expected, rel=RELATIVE)
     with pytest.raises(errors.ConfigError, match="expected 'logit_mse' for a regression"):
         make(teacher, student)
@@ -159,41 +150,6 @@ def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
     distiller_checks.check_teacher_stays(again, (FEATURES, LABELS))
 
 
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_eight_examples_can_be_overfitted(make, built, teacher):
-    features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
-    config = toys.SHALLOW_STUDENT.replace(hidden_size=16, intermediate_size=32)
-    student = toys.randomise(built(config), seed=2)
-    batches = distiller_checks.halves(features)
-    distiller = make(student=student, temperature=2.0)
-    first, last = distiller_checks.first_and_last(distiller, batches, epochs=80)["logits"]
-    assert first > 0.05
-    assert last < 0.002
-    teacher_probabilities, student_probabilities = (
-        tf.nn.softmax(model(features)) for model in (teacher, student)
-    )
-    np.testing.assert_allclose(student_probabilities, teacher_probabilities, atol=0.05)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"objective": "kl"}, "objective: expected one of soft_cross_entropy"),
-        ({"temperature": 0.0}, "temperature: expected a finite number above 0, received 0.0"),
-        ({"temperature": float("inf")}, "temperature"),
-        ({"alpha": 1.5}, "alpha: expected a number from 0 to 1, received 1.5"),
-        ({"alpha": float("nan")}, "alpha"),
-        ({"reduction": "tokens"}, "reduction: expected one of batch, reference"),
-        ({"head": "sentence"}, "head"),
-    ],
-)
-def test_options_out_of_range_are_refused(make, options, message):
-    with pytest.raises(errors.ConfigError) as caught:
-        make(**options)
-    assert message in str(caught.value)
-
-
 def test_both_must_answer_alike(make, built, teacher, student):
     with pytest.raises(errors.ShapeError, match="a sequence head with 3 and a sequence head with"):
         make(teacher, built(toys.SHALLOW_STUDENT, 2))
@@ -202,3 +158,54 @@ def test_both_must_answer_alike(make, built, teacher, student):
     more = models.build_classifier(toys.SHALLOW_STUDENT.replace(vocab_size=31), 3)
     with pytest.raises(errors.ShapeError):
         make(student=more)
+
+
+# Answers and hidden states in one stage.
+
+
+@pytest.fixture
+def deep(built):
+    return toys.randomise(built(toys.TEACHER), 1), toys.randomise(built(toys.STUDENT), 2)
+
+
+def soft(pair, temperature):
+    divergence = kl(*map(answers_of, pair), temperature).mean()
+    return divergence * (temperature**2 if temperature >= 1 else 1.0)
+
+
+def hidden(pair, layers, kernel, bias):
+    teacher_states, student_states = (tapped(model, FEATURES)["hidden_states"] for model in pair)
+    real = FEATURES["attention_mask"].numpy() == 1
+    means = []
+    for index, layer in enumerate(layers):
+        mapped = student_states[index] @ kernel + bias
+        means.append(np.square(mapped - teacher_states[layer])[real].mean())
+    return np.mean(means)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "layer_map", "layers"), [(3.0, [0, 2], (0, 2)), (0.5, "uniform", (1, 3))]
+)
+def test_the_joint_terms_are_the_formulas_and_the_loss_their_sum(
+    deep, temperature, layer_map, layers
+):
+    distiller = distillers.JointDistiller(*deep, temperature=temperature, layer_map=layer_map)
+    received = evaluated(distiller, FEATURES)  # without labels
+    (projection,) = distiller.projections
+    kernel, bias = (weight.numpy().astype(np.float64) for weight in projection.weights)
+    expected = {"logits": soft(deep, temperature), "hidden": hidden(deep, layers, kernel, bias)}
+    expected["loss"] = expected["logits"] + expected["hidden"]
+    assert received == harness.divergences(expected, max(1.0, temperature))
+
+
+def test_gold_labels_of_a_joint_stage_count_where_they_have_a_weight(deep):
+    distiller = distillers.JointDistiller(*deep, hidden_states=False)
+    received = evaluated(distiller, FEATURES, LABELS, loss_weights={"label": 0.5})
+    expected = {"logits": soft(deep, 1.0), "label": gold(answers_of(deep[1]), LABELS).mean()}
+    expected["loss"] = expected["logits"] + 0.5 * expected["label"]
+    assert received == harness.divergences(expected)
+
+
+def test_a_deeper_student_is_refused_in_a_joint_stage(deep):
+    with pytest.raises(errors.TfdistillError, match="layers"):
+        distiller_checks.compiled(distillers.JointDistiller(*deep[::-1]))

@@ -3,32 +3,19 @@
 import distiller_checks
 import pytest
 import toys
+from distiller_checks import evaluated
 
 from tfdistill import distillers, errors, losses, models
 
+TEACHER, STUDENT = toys.TEACHER, toys.STUDENT
 FEATURES = toys.features((5, 3, 6, 4))
 LABELS = toys.labels(4)
 # The same losses, added up in another order.
 RELATIVE = 1e-6
 
 
-@pytest.fixture
-def teacher(built):
-    return toys.randomise(built(toys.TEACHER), seed=1)
-
-
-@pytest.fixture
-def student(built):
-    return toys.randomise(built(toys.STUDENT), seed=2)
-
-
 def scores(**options):
     return losses.AttentionScoreMSE(**options)
-
-
-def logged(distiller):
-    step = distiller_checks.compiled(distiller).test_step
-    return distiller_checks.logged(step, FEATURES, LABELS)
 
 
 def test_layer_weights_weigh_the_pairs_and_zero_leaves_one_out(teacher, student, monkeypatch):
@@ -40,7 +27,7 @@ def test_layer_weights_weigh_the_pairs_and_zero_leaves_one_out(teacher, student,
         "mean": scores(layers=pairs, layer_weights=(0.5, 2.0), over_layers="mean"),
         "one": scores(layers=pairs, layer_weights=(0.0, 3.0)),
     }
-    values = logged(distillers.Distiller(teacher, student, terms))
+    values = evaluated(distillers.Distiller(teacher, student, terms), FEATURES, LABELS)
     weighted = 0.5 * values["first"] + 2.0 * values["second"]
     assert values["weighted"] == pytest.approx(weighted, rel=RELATIVE)
     assert values["mean"] == pytest.approx(weighted / 2, rel=RELATIVE)
@@ -51,7 +38,7 @@ def test_layer_weights_weigh_the_pairs_and_zero_leaves_one_out(teacher, student,
     monkeypatch.setattr(
         losses.AttentionScoreMSE, "compare", lambda *a: calls.append(1) or compare(*a)
     )
-    logged(distillers.Distiller(teacher, student, {"one": terms["one"]}))
+    evaluated(distillers.Distiller(teacher, student, {"one": terms["one"]}), FEATURES, LABELS)
     assert len(calls) == 1
 
 
@@ -66,10 +53,10 @@ def test_terms_that_name_the_same_projection_share_it(teacher, student):
     }
     distiller = distillers.Distiller(teacher, student, terms)
     assert [layer.name for layer in distiller.projections] == ["p_0", "p_1"]
-    before = logged(distiller)
+    before = evaluated(distiller, FEATURES, LABELS)
     layer = distiller.projections[0]
     layer.set_weights([array + 0.1 for array in layer.get_weights()])
-    after = logged(distiller)
+    after = evaluated(distiller, FEATURES, LABELS)
     for name in terms:
         assert after[name] != pytest.approx(before[name], rel=1e-3)
 
@@ -99,7 +86,7 @@ def test_vectors_are_compared_projected_by_themselves_and_in_the_batch(encoders)
     }
     distiller = distillers.Distiller(*encoders, terms)
     assert [layer.kernel.shape for layer in distiller.projections] == [(8, 12)] * 2
-    values = logged(distiller)
+    values = evaluated(distiller, FEATURES, LABELS)
     teacher, student = vectors(encoders)
     expected = {
         "vectors": losses.vector_cosine(teacher, student, projection=distiller.projections[0]),
@@ -119,7 +106,9 @@ def test_vectors_that_come_with_the_batch_replace_the_teacher(encoders):
     spoilt = distiller_checks.logged(
         step, {**with_vectors, "teacher_logits": -with_vectors["teacher_logits"] + 1}, LABELS
     )
-    assert received["batch"] == pytest.approx(logged(distiller)["batch"], rel=1e-5)
+    assert received["batch"] == pytest.approx(
+        evaluated(distiller, FEATURES, LABELS)["batch"], rel=1e-5
+    )
     assert spoilt["batch"] != pytest.approx(received["batch"], rel=1e-3)
 
 
@@ -136,10 +125,12 @@ def test_a_teacher_may_be_a_function_that_gives_vectors_of_a_known_width(encoder
     by_model = distillers.Distiller(teacher, student, terms)
     distiller = distillers.Distiller(answer, student, terms, vector_width=12)
     distiller.projections[0].set_weights(by_model.projections[0].get_weights())
-    assert logged(distiller) == pytest.approx(logged(by_model), rel=1e-6)
+    assert evaluated(distiller, FEATURES, LABELS) == pytest.approx(
+        evaluated(by_model, FEATURES, LABELS), rel=1e-6
+    )
     other = distillers.Distiller(answer, student, terms)
     with pytest.raises(errors.ShapeError):
-        logged(other)
+        evaluated(other, FEATURES, LABELS)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,15 @@
 """A loss of one's own: one class with one method, beside any other and in every way to train."""
 
-import distiller_checks
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
 import toys
+from distiller_checks import evaluated
 
-from tfdistill import distillers, errors, losses, methods, models, training
-from tfdistill.data import batches
+from tfdistill import distillers, errors, losses, methods, models
 
+TEACHER, STUDENT = toys.TEACHER, toys.STUDENT
 FEATURES = toys.features((5, 3, 6, 4))
 LABELS = toys.labels(4)
 WEIGHTS = tf.constant([1.0, 0.0, 3.0, 0.5])
@@ -30,23 +30,11 @@ class Norms(losses.LayerLoss):
         return tf.abs(tf.norm(teacher, axis=-1) - tf.norm(student, axis=-1))
 
 
-@pytest.fixture
-def teacher(built):
-    return toys.randomise(built(toys.TEACHER), seed=1)
-
-
-@pytest.fixture
-def student(built):
-    return toys.randomise(built(toys.STUDENT), seed=2)
-
-
-def logged(distiller, *data):
-    return distiller_checks.logged(distiller_checks.compiled(distiller).test_step, *data)
-
-
 def test_values_of_examples_and_tokens_are_weighed_means(teacher, student):
     users_losses = {"centred": CentredMSE(), "norms": Norms(layers=[[2, 0]], weight=0.5)}
-    values = logged(distillers.Distiller(teacher, student, users_losses), FEATURES, LABELS, WEIGHTS)
+    values = evaluated(
+        distillers.Distiller(teacher, student, users_losses), FEATURES, LABELS, WEIGHTS
+    )
     z_t, z_s = (model(FEATURES).numpy() for model in (teacher, student))
     total = count = 0.0
     for t, s, weight in zip(z_t, z_s, WEIGHTS.numpy(), strict=True):
@@ -312,21 +300,13 @@ def test_a_recipe_names_it_by_its_import_path(teacher, student, tmp_path, monkey
     (loss,) = losses.build_losses(described).values()
     assert (type(loss).__name__, loss.power, loss.weight) == ("Absolute", 2.0, 3.0)
     squares = losses.build_losses({"squares": {"loss": "LogitMSE"}})
-    values = logged(
+    values = evaluated(
         distillers.Distiller(teacher, student, {"mine": loss, **squares}), FEATURES, LABELS
     )
     assert values["mine"] == pytest.approx(values["squares"], rel=1e-5)
     assert losses.build_losses(described, import_classes=False) == {}
     with pytest.raises(errors.ConfigError, match="Did you mean 'power'"):
         losses.build_losses({"mine": {"loss": "my_losses:Absolute", "powr": 2.0}})
-
-
-def test_arrays_are_judged_as_data_sets_are(teacher, student):
-    distiller = distillers.Distiller(teacher, student, {"mine": NotFinite()})
-    distiller.compile("sgd")
-    arrays = {name: values.numpy() for name, values in FEATURES.items()}
-    with pytest.raises(errors.ConfigError):
-        distiller.fit(arrays, LABELS.numpy(), batch_size=2, verbose=0)
 
 
 class Misspelt(losses.Loss):
@@ -352,42 +332,3 @@ def test_what_the_models_do_not_give_is_refused_before_training(teacher, student
     *pair, loss = make(teacher, student)
     with pytest.raises(errors.TfdistillError, match=fact):
         distillers.Distiller(*pair, {"mine": loss}).compile("sgd")
-
-
-@pytest.mark.parametrize(
-    ("description", "fact"),
-    [
-        ({"loss": "AttentionScoreMSE", "tap": "hidden_states"}, "tap: expected none"),
-        ({"loss": "PatientMSE", "tap": "embeddings"}, "tap: expected none"),
-        ({"loss": "FeatureMapMSE", "projection": "shared"}, "projection: expected one of none"),
-        ({"loss": "AttentionScoreMSE", "projection": "auto"}, "projection: expected one of none"),
-        ({"loss": "CosineDistance", "reduction": "tokens"}, "reduction: expected none"),
-        ({"loss": "FeatureMapMSE", "options": 1}, "received 'options'"),
-        ({"loss": "RelationKL", "tap": "keys"}, "received 'tap'"),
-        ({"loss": "RelationKL", "projection": "none"}, "received 'projection'"),
-        ({"loss": "HiddenStateMSE", "tap": "queries"}, "tap: expected one of hidden_states"),
-    ],
-)
-def test_an_option_that_a_loss_does_not_read_is_refused_by_name(description, fact):
-    with pytest.raises(errors.ConfigError, match=fact):
-        losses.build_losses({"x": description})
-
-
-@pytest.mark.thorough
-def test_a_run_that_is_cut_off_goes_on_with_it(teacher, built, tmp_path):
-    """Two epochs in one go, and one after the other by another distiller: bit for bit."""
-    config = toys.STUDENT.replace(dropout=0.1)
-    weights, ends = toys.randomise(built(config), seed=2).get_weights(), []
-    for name, lengths in (("whole", (2,)), ("cut", (1, 2))):
-        for epochs in lengths:
-            student = built(config)
-            student.set_weights(weights)
-            distiller = distillers.Distiller(
-                teacher, student, {"centred": CentredMSE(), "norms": Norms(layers=[[2, 0]])}
-            )
-            distiller.compile(keras.optimizers.Adam(0.01))
-            train = batches.Batches(toys.encoded(12), batch_size=4, seed=3)
-            training.fit(distiller, train, epochs=epochs, folder=tmp_path / name)
-        ends.append(student.get_weights())
-    assert all((a == b).all() for a, b in zip(*ends, strict=True))
-    assert any((a != b).any() for a, b in zip(weights, ends[0], strict=True))

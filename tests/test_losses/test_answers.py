@@ -9,7 +9,6 @@ import toys
 import harness
 from tfdistill import distillers, errors, losses, models
 from tfdistill.losses import answers
-from tfdistill.losses import batch as batches
 
 LENGTHS = (5, 3, 6, 2)
 TOKENS, CLASSES = 6, 3
@@ -215,37 +214,6 @@ def test_extreme_logits_give_finite_losses_and_gradients(head, size):
         assert np.isfinite(tape.gradient(loss, student)).all(), objective
 
 
-@pytest.mark.parametrize("head", answers.HEADS)
-def test_a_batch_in_two_parts_has_the_same_mean(head):
-    teacher, student = logits_of(head, 1), logits_of(head, 2)
-    whole = list(losses_of(head, teacher, tf.constant(student, tf.float32)))
-    parts, sizes = [], []
-    for part in (slice(0, 1), slice(1, 4)):
-        batch = batch_of(head, student[part])
-        batch = losses.StepInputs(
-            {},
-            batch.student,
-            batch.labels[part],
-            batch.mask[part],
-            batch.sample_weight[part],
-            {"attention_mask": tf.constant(MASK[part])},
-        )
-        sizes.append(
-            float(tf.reduce_sum(batches.token_weights(batch)))
-            if head == "token"
-            else float(tf.reduce_sum(batch.sample_weight))
-        )
-        parts.append(
-            [losses.gold_loss(batch, head)]
-            + [
-                answers.soft_loss(teacher[part], student[part], batch, head=head, objective=name)
-                for name in answers.OBJECTIVES
-            ]
-        )
-    joined = np.average(np.array(parts, np.float64), axis=0, weights=sizes)
-    np.testing.assert_allclose(joined, [float(loss) for loss in whole], rtol=RELATIVE)
-
-
 @pytest.mark.parametrize("head", ["token", "span", "multi_label"])
 def test_labels_of_another_head_are_refused(head):
     wrong = ONE if head != "span" else TOKEN_LABELS
@@ -312,20 +280,6 @@ def test_a_prediction_stage_compares_the_answers_of_its_head(pair):
     ours = student(FEATURES, training=False)
     expected = answers.soft_loss(logits, ours, batch_of(head), head=head, temperature=2.0)
     assert run_step(distiller, head)["logits"] == pytest.approx(float(expected), rel=RELATIVE)
-
-
-@pytest.mark.thorough
-def test_a_handful_of_examples_of_any_head_are_learnt(pair):
-    head, teacher, _ = pair
-    student = model_of(head, toys.SHALLOW_STUDENT.replace(hidden_size=16), 5)
-    distiller = distillers.TinyBertDistiller(
-        teacher, student, stage="prediction", objective="kl_divergence", **argument(head)
-    )
-    distiller.compile(keras.optimizers.Adam(0.02))
-    data = tf.data.Dataset.from_tensors((FEATURES, tf.constant(LABELS[head]))).repeat(150)
-    distiller.fit(data, epochs=1, verbose=0)
-    final = distiller.evaluate(data.take(1), verbose=0, return_dict=True)["loss"]
-    assert final < 0.01
 
 
 def test_a_head_that_the_model_does_not_have_is_refused(pair):

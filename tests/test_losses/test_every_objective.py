@@ -21,32 +21,6 @@ STATES = (normal(BATCH, TOKENS, WIDTH), normal(BATCH, TOKENS, WIDTH))
 LOGITS = (2 * normal(5, CLASSES), 2 * normal(5, CLASSES))
 
 
-def more_tokens(axes):
-    """Padding for an objective on tokens: two more positions along `axes`, with mask 0."""
-
-    def padded(teacher, student, mask, filler):
-        def grow(array, axes, value):
-            widths = [(0, 2 if axis in axes else 0) for axis in range(array.ndim)]
-            return np.pad(array, widths, constant_values=value)
-
-        return (
-            grow(teacher, axes, 1.0),
-            grow(student, axes, filler),
-            grow(mask, (1,), 0),
-        )
-
-    return padded
-
-
-def more_examples(teacher, student, weights, filler):
-    """Padding for an objective on logits: two more examples of weight 0."""
-
-    def grow(array, value):
-        return np.concatenate([array, np.full((2, *array.shape[1:]), value, array.dtype)])
-
-    return grow(teacher, 1.0), grow(student, filler), grow(weights, 0)
-
-
 def attention_loop(teacher, student, mask):
     total = weight_sum = 0.0
     for b in range(teacher.shape[0]):
@@ -130,14 +104,6 @@ def distribution_loop(term, temperature=1.0, reference=False, factor=1.0):
     return loop
 
 
-def cross_entropy_term(p, q):
-    return -p * float(np.log(q))
-
-
-def kl_term(p, q):
-    return p * float(np.log(p / q))
-
-
 def logit_loop(reference):
     def loop(teacher, student, weights):
         total = 0.0
@@ -151,12 +117,14 @@ def logit_loop(reference):
 
 
 def entropy(temperature=1.0, reference=False, factor=1.0):
-    loop = distribution_loop(cross_entropy_term, temperature, reference, factor)
+    loop = distribution_loop(harness.cross_entropy_term, temperature, reference, factor)
     return lambda teacher, weights: loop(teacher, teacher, weights)
 
 
 def token_case(name, objective, loop, batch, axes, counts, **kwargs):
-    return harness.ObjectiveCase(name, objective, loop, batch, more_tokens(axes), counts, **kwargs)
+    return harness.ObjectiveCase(
+        name, objective, loop, batch, harness.more_tokens(*axes), counts, **kwargs
+    )
 
 
 def token_count(mask):
@@ -181,7 +149,7 @@ def logit_case(name, objective, loop, minimum=None, **options):
         call,
         loop,
         (*LOGITS, SAMPLE_WEIGHTS),
-        more_examples,
+        harness.more_examples,
         example_count if reference else lambda weights: weights,
         minimum or (lambda teacher, weights: 0.0),
         size_is_divisor=reference,
@@ -193,66 +161,47 @@ def reference(objective):
 
 
 CASES = [
-    token_case(f"{name}-{mask_name}", objective, loop, (*batch, mask), axes, counts, **options)
-    for mask_name, mask in (("mask", MASK), ("weights", TOKEN_WEIGHTS))
-    for name, objective, loop, batch, axes, counts, options in (
-        (
-            "attention",
-            losses.attention_score_mse,
-            attention_loop,
-            SCORES,
-            (2, 3),
-            pair_count,
-            {},
-        ),
-        (
-            "attention_reference",
-            reference(losses.attention_score_mse),
-            attention_reference_loop,
-            SCORES,
-            (2, 3),
-            example_count,
-            {"size_is_divisor": True},
-        ),
-        (
-            "hidden",
-            losses.hidden_state_mse,
-            hidden_loop,
-            STATES,
-            (1,),
-            token_count,
-            {},
-        ),
-        (
-            "hidden_reference",
-            reference(losses.hidden_state_mse),
-            hidden_reference_loop,
-            STATES,
-            (1,),
-            example_count,
-            {"size_is_divisor": True},
-        ),
-        (
-            "cosine",
-            losses.cosine_distance,
-            cosine_loop,
-            STATES,
-            (1,),
-            token_count,
-            {},
-        ),
-    )
-] + [
+    # Weights hold zeros where a mask does, and a mask is one of whole numbers.
+    token_case(
+        "attention",
+        losses.attention_score_mse,
+        attention_loop,
+        (*SCORES, TOKEN_WEIGHTS),
+        (2, 3),
+        pair_count,
+    ),
+    token_case(
+        "attention_reference",
+        reference(losses.attention_score_mse),
+        attention_reference_loop,
+        (*SCORES, TOKEN_WEIGHTS),
+        (2, 3),
+        example_count,
+        size_is_divisor=True,
+    ),
+    token_case(
+        "hidden", losses.hidden_state_mse, hidden_loop, (*STATES, TOKEN_WEIGHTS), (1,), token_count
+    ),
+    token_case(
+        "hidden_reference",
+        reference(losses.hidden_state_mse),
+        hidden_reference_loop,
+        (*STATES, MASK),
+        (1,),
+        example_count,
+        size_is_divisor=True,
+    ),
+    token_case("cosine", losses.cosine_distance, cosine_loop, (*STATES, MASK), (1,), token_count),
     logit_case(
         "soft_cross_entropy",
         losses.soft_cross_entropy,
-        distribution_loop(cross_entropy_term),
+        distribution_loop(harness.cross_entropy_term),
         entropy(),
     ),
     logit_case(
         "soft_cross_entropy_t3",
         losses.soft_cross_entropy,
-        distribution_loop(cross_entropy_term, 3.0, factor=9.0),
+        distribution_loop(harness.cross_entropy_term, 3.0, factor=9.0),
         entropy(3.0, factor=9.0),
         temperature=3.0,
         scale_by_t2=True,
@@ -260,23 +209,23 @@ CASES = [
     logit_case(
         "soft_cross_entropy_reference",
         losses.soft_cross_entropy,
-        distribution_loop(cross_entropy_term, 2.0, reference=True),
+        distribution_loop(harness.cross_entropy_term, 2.0, reference=True),
         entropy(2.0, reference=True),
         temperature=2.0,
         reduction="reference",
     ),
-    logit_case("kl", losses.kl_divergence, distribution_loop(kl_term)),
+    logit_case("kl", losses.kl_divergence, distribution_loop(harness.kl_term)),
     logit_case(
         "kl_t2",
         losses.kl_divergence,
-        distribution_loop(kl_term, 2.0, factor=4.0),
+        distribution_loop(harness.kl_term, 2.0, factor=4.0),
         temperature=2.0,
         scale_by_t2=True,
     ),
     logit_case(
         "kl_reference",
         losses.kl_divergence,
-        distribution_loop(kl_term, 2.0, reference=True),
+        distribution_loop(harness.kl_term, 2.0, reference=True),
         temperature=2.0,
         reduction="reference",
     ),

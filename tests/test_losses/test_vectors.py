@@ -60,13 +60,6 @@ def similarity_loop(teacher, student, weights, temperature=0.5, prefixes=()):
     return total / float(weights.sum())
 
 
-def more_examples(teacher, student, weights, filler):
-    def grow(array, value):
-        return np.concatenate([array, np.full((2, *array.shape[1:]), value, array.dtype)])
-
-    return grow(teacher, 1.0), grow(student, filler), grow(weights, 0)
-
-
 def weighted(objective, **options):
     return lambda teacher, student, weights: objective(
         teacher, student, sample_weight=weights, **options
@@ -74,7 +67,7 @@ def weighted(objective, **options):
 
 
 def case(name, objective, loop):
-    return harness.ObjectiveCase(name, objective, loop, BATCH, more_examples, lambda w: w)
+    return harness.ObjectiveCase(name, objective, loop, BATCH, harness.more_examples, lambda w: w)
 
 
 EACH = [
