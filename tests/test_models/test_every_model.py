@@ -1,5 +1,7 @@
 """What is true of every model: it is saved whole, and copied into another precision."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -60,7 +62,7 @@ MODELS = {
         MOBILEBERT.replace(trigram=False, embedding_size=8, pooler=True), CLASSES, marks=SLOW
     ),
     "ib-bert": pytest.param(IB_BERT, CLASSES, marks=SLOW),
-    "tags": (BERT.replace(pooler=False), TAGS),
+    "tags": pytest.param(BERT.replace(pooler=False), TAGS, marks=SLOW),
     "tags of distilbert": pytest.param(DISTIL.replace(classifier_dropout=None), TAGS, marks=SLOW),
     "spans": pytest.param(BERT.replace(pooler=False, classifier_dropout=None), SPANS, marks=SLOW),
     "words": (BERT.replace(classifier_dropout=None), WORDS),
@@ -68,16 +70,17 @@ MODELS = {
         MOBILEBERT.replace(classifier_dropout=None), WORDS, marks=SLOW
     ),
     "vectors": (BERT.replace(pooler=False, classifier_dropout=None), VECTORS),
-    "bilstm": (BILSTM, CLASSES),
+    "bilstm": pytest.param(BILSTM, CLASSES, marks=SLOW),
     "siamese bilstm": pytest.param(BILSTM.replace(pair_encoding="siamese"), CLASSES, marks=SLOW),
     "bilstm of one direction": (BILSTM.replace(bidirectional=False), CLASSES),
 }
 every_model = pytest.mark.parametrize(("config", "head"), MODELS.values(), ids=MODELS)
 
 
+@functools.cache  # no test changes it
 def built(config, head):
     """The model, and a batch for it: a fourth of the tokens is asked for."""
-    model = toys.randomise(models.build_model(config, head), 1, scale=0.2)
+    model = toys.randomise(models.build_model(config, head, name="named"), 1, scale=0.2)
     features = toys.features((5, 4, 2), seed=2)
     features["prediction_mask"] = tf.constant([[0, 1, 0, 0, 1], [0] * 5, [1, 0, 0, 0, 0]])
     return model, {name: features[name] for name in model.input_names}
@@ -114,6 +117,7 @@ def test_a_copy_in_another_precision_has_float32_answers_to_its_rounding(config,
     model, features = built(config, head)
     copy = models.with_policy(model, policy)
     assert models.config_of(copy) == config and models.read_head(copy) == head
+    assert copy.name == "named"
     half = policy.removeprefix("mixed_")
     answering = ("classifier", "mlm_bias", "vector")
     stored = {v.dtype for v in copy.variables if not any(part in v.name for part in answering)}

@@ -107,21 +107,3 @@ def test_no_random_weight_is_left_out_by_a_converter():
         array = variable.numpy()
         assert (array == same.numpy()).all()
         assert not (array == 0).all() and not (array == 1).all(), variable.name
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        models.Head(),
-        models.Head("sequence", 3),
-        models.Head("token", 4),
-        models.Head("span", 2),
-        models.Head("masked_lm"),
-        models.Head("masked_lm", next_sentence=True),
-    ],
-)
-def test_a_model_is_built_with_the_head_that_is_read_off_it(head):
-    config = models.preset("bert_tiny").replace(num_layers=1, vocab_size=50)
-    model = models.build_model(config, head, name="named")
-    assert models.read_head(model) == head
-    assert model.name == "named"

@@ -213,6 +213,7 @@ def test_padding_stays_out_where_the_scores_are_in_the_hundreds():
     np.testing.assert_allclose(states[real], expected["hidden_states"][0][real], atol=5e-3)
 
 
+@pytest.mark.parametrize("config", ["shared"], indirect=True)
 def test_a_static_trace_has_only_matrix_products_that_can_be_fused_and_no_shape_ops(
     config, classifier
 ):
