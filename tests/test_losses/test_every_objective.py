@@ -192,42 +192,23 @@ CASES = [
         size_is_divisor=True,
     ),
     token_case("cosine", losses.cosine_distance, cosine_loop, (*STATES, MASK), (1,), token_count),
-    logit_case(
-        "soft_cross_entropy",
-        losses.soft_cross_entropy,
-        distribution_loop(harness.cross_entropy_term),
-        entropy(),
-    ),
-    logit_case(
-        "soft_cross_entropy_t3",
-        losses.soft_cross_entropy,
-        distribution_loop(harness.cross_entropy_term, 3.0, factor=9.0),
-        entropy(3.0, factor=9.0),
-        temperature=3.0,
-        scale_by_t2=True,
-    ),
-    logit_case(
-        "soft_cross_entropy_reference",
-        losses.soft_cross_entropy,
-        distribution_loop(harness.cross_entropy_term, 2.0, reference=True),
-        entropy(2.0, reference=True),
-        temperature=2.0,
-        reduction="reference",
-    ),
-    logit_case("kl", losses.kl_divergence, distribution_loop(harness.kl_term)),
-    logit_case(
-        "kl_t2",
-        losses.kl_divergence,
-        distribution_loop(harness.kl_term, 2.0, factor=4.0),
-        temperature=2.0,
-        scale_by_t2=True,
-    ),
-    logit_case(
-        "kl_reference",
-        losses.kl_divergence,
-        distribution_loop(harness.kl_term, 2.0, reference=True),
-        temperature=2.0,
-        reduction="reference",
+    *(
+        logit_case(
+            objective.__name__ + suffix,
+            objective,
+            distribution_loop(term, temperature, *divided),
+            entropy(temperature, *divided) if objective is losses.soft_cross_entropy else None,
+            **options,
+        )
+        for objective, term in (
+            (losses.soft_cross_entropy, harness.cross_entropy_term),
+            (losses.kl_divergence, harness.kl_term),
+        )
+        for suffix, temperature, divided, options in (
+            ("", 1.0, (), {}),
+            ("_t3", 3.0, (False, 9.0), {"temperature": 3.0, "scale_by_t2": True}),
+            ("_reference", 2.0, (True,), {"temperature": 2.0, "reduction": "reference"}),
+        )
     ),
     logit_case("logit_mse", losses.logit_mse, logit_loop(False)),
     logit_case(
