@@ -72,7 +72,7 @@ REDUCTIONS = (losses.hidden_state_mse, *FEATURES, *RELATIONS)
 
 @pytest.mark.parametrize("objective", REDUCTIONS)
 def test_an_unknown_reduction(objective):
-    with pytest.raises(ConfigError, match=r"'tokens' or 'reference', received 'token'.*'tokens'"):
+    with pytest.raises(ConfigError, match=r"one of tokens, reference, received 'token'.*'tokens'"):
         call(objective, *TOKEN_SHAPES, reduction="token")
 
 
