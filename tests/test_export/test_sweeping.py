@@ -218,15 +218,17 @@ def test_a_folder_with_the_sweep_of_something_else_is_refused(
     assert not (copied / "float32").exists()
 
 
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [("float16/x", "other files: float16"), ("sweep.json", "a sweep to resume")],
-)
-def test_what_no_sweep_made_is_not_replaced(file, message, toy, attempts, tmp_path):
-    (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).write_text("{")
-    with pytest.raises(errors.OutputExistsError, match=message):
+def test_files_that_no_sweep_made_are_not_replaced(toy, attempts, tmp_path):
+    (tmp_path / "float16").mkdir()
+    with pytest.raises(errors.OutputExistsError, match="other files: float16"):
         sweeping.sweep(toy.model, tmp_path, ["float32"])
+
+
+def test_a_damaged_sweep_is_not_replaced_unasked(toy, attempts, tmp_path):
+    sweeping.sweep(toy.model, tmp_path / "s", ["float32"])
+    (tmp_path / "s" / "sweep.json").write_text("{")
+    with pytest.raises(errors.OutputExistsError, match="a sweep to resume"):
+        sweeping.sweep(toy.model, tmp_path / "s", ["float32"])
 
 
 def test_examples_that_can_be_read_once_serve_every_row(toy, tmp_path, monkeypatch):
