@@ -83,32 +83,23 @@ def _check_hf(model: Any, tokenizer: WordPiece) -> None:
     from tfdistill import models
     from tfdistill.weights import hf_config
 
-    config = models.config_of(model)
+    config, head = models.config_of(model), models.read_head(model)
+    received = f"a {config.family}"
     if not isinstance(config, models.EncoderConfig):
-        raise errors.ConfigError(
-            "--hf",
-            "a model of the BERT family",
-            f"a {config.family}",
-            "transformers has no class for it; a SavedModel can be written.",
-        )
-    head = models.read_head(model)
-    if reason := hf_config.foreign_head(config, head):
+        expected = "a model of the BERT family"
+        remedy = "transformers has no class for it; a SavedModel can be written."
+    elif reason := hf_config.foreign_head(config, head):
+        expected, received = "a model that transformers answers as here", f"{received} ({reason})"
         other = "a student with the family bert"
         if head.pooled:
             other = "a classifier over [CLS]: `tfdistill quickstart --finetune always`"
-        raise errors.ConfigError(
-            "--hf",
-            "a model that transformers answers as here",
-            f"a {config.family} ({reason})",
-            f"Write a SavedModel, or train {other}.",
-        )
-    if reason := tokenizer.foreign_truncation:
-        raise errors.ConfigError(
-            "--hf",
-            "a tokenizer that transformers has",
-            reason,
-            "Write a SavedModel, or train with --truncation end.",
-        )
+        remedy = f"Write a SavedModel, or train {other}."
+    elif received := tokenizer.foreign_truncation:
+        expected = "a tokenizer that transformers has"
+        remedy = "Write a SavedModel, or train with --truncation end."
+    else:
+        return
+    raise errors.ConfigError("--hf", expected, received, remedy)
 
 
 def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[str, str]:

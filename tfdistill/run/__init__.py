@@ -325,20 +325,13 @@ def _name_of(of: str, target: str) -> str:
 def _export(
     context: RunContext, model: deliver.ModelFiles, of: str, target: str, quantize: str
 ) -> None:
-    folder, settings, name = context.root / target, context.recipe.export, _name_of(of, target)
+    folder, name = context.root / target, _name_of(of, target)
     if (folder / manifest.FILE_NAME).is_file():
         return
     _log.info(f"exporting {of} as {quantize}")
-    of_student = name == "student"
+    whole = f"{context.recipe.name}-{name}"
     try:
-        model.export(
-            folder,
-            name=f"{context.recipe.name}-{name}",
-            quantize=quantize,
-            variants=settings.variants if of_student else None,
-            fallback=settings.fallback if of_student else (),
-            size_mb=settings.size_mb if of_student else None,
-        )
+        model.export(folder, name=whole, quantize=quantize, shipped=name == "student")
     except errors.ParityError as error:
         if name == of:
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tf_keras as keras
@@ -89,22 +89,14 @@ class ModelFiles:
     def _model(self) -> keras.Model:
         return self._opened()
 
-    def export(
-        self,
-        folder: pathlib.Path,
-        *,
-        name: str,
-        quantize: str,
-        variants: Mapping[Any, str] | None = None,
-        fallback: Sequence[str] = (),
-        size_mb: float | None = None,
-    ) -> None:
+    def export(self, folder: pathlib.Path, *, name: str, quantize: str, shipped: bool) -> None:
         """Exports the model into `folder`, checked on the development set.
 
-        `variants` are files for other devices: device -> quantization. For `fallback` and `size_mb`
-        see `config.ExportConfig`. A file that does not answer like the model is refused.
+        With `shipped` also its variants, its fallback and its size are those of the recipe. A file
+        that does not answer like the model is refused.
         """
         recipe, floats = self._recipe, self._floats
+        settings = recipe.export if shipped else config.ExportConfig()
         plain = compress.strip(self._model)
         model = plain
         if quantize == config.QUANTIZE_AWARE and compress.is_quantize_aware(self._model):
@@ -118,17 +110,18 @@ class ModelFiles:
             "allow_weak": True,  # the run has judged the model
             "overwrite": True,
         }
-        if size_mb is not None:
-            self._fit_size(plain, path, size_mb, {**options, "quantize": quantize})
+        if settings.size_mb is not None:
+            self._fit_size(plain, path, settings.size_mb, {**options, "quantize": quantize})
             return
-        request = ExportRequest(model, path, quantize=quantize, variants=variants or {}, **options)
+        variants: Any = settings.variants
+        request = ExportRequest(model, path, quantize=quantize, variants=variants, **options)
         try:
             tflite.export_file(request, floats)
         except errors.ParityError as error:
-            if not fallback:
+            if not settings.fallback:
                 raise
             _log.warning(f"no {quantize} file, another is looked for: {error}")
-            formats = (quantize, *fallback)
+            formats = (quantize, *settings.fallback)
             # Ranges that were trained are for one format: the others take the float weights.
             card = export.auto(plain, path, names=formats, report=tell_trial, **options)
             chosen = quantizing.quantization(card.quantization)

@@ -13,7 +13,7 @@ from export.checking import outputs
 from export.file import bundle
 from export.model import heads
 from tfdistill import analysis, config, errors, manifest, models, tasks, training, weights
-from tfdistill.data import batches
+from tfdistill.data import batches, task_data
 from tfdistill.io import safe_paths
 from tfdistill.run.task_models import open_model
 from tfdistill.tasks import probabilities
@@ -41,13 +41,9 @@ class Source:
         self, examples: tasks.Examples, settings: config.DataConfig
     ) -> batches.EncodedExamples:
         """Tokenizes examples as the data section says, as far as the model has positions."""
-        return batches.encode_examples(
-            examples,
-            self.tokenizer.replace(truncation=settings.truncation),
-            min(settings.max_length, self.max_length),
-            doc_stride=settings.doc_stride,
-            max_question_length=settings.max_question_length,
-        )
+        tokenizer = self.tokenizer.replace(truncation=settings.truncation)
+        longest = min(settings.max_length, self.max_length)
+        return task_data.encode(settings, tokenizer, examples, longest)
 
     def in_order_of(self, task: tasks.TaskSpec) -> Source:
         """Puts outputs and names into the order of a task's labels; returns the source."""

@@ -31,6 +31,7 @@ _AS_IT_CAME = (
 PRETRAINED = "teacher/pretrained.json"
 _TUNED = "teacher/finetune/history.csv"
 _WORD_METRICS = ("mlm_accuracy", "mlm_loss")
+_TEACHER: dict[str, Any] = {"name": "teacher", "role": "teacher", "folder": "teacher"}
 
 
 def pretrain_teacher(context: RunContext) -> results.PretrainedTeacher:
@@ -53,14 +54,12 @@ def pretrained_teacher(context: RunContext) -> results.ModelResult:
     return _describe(
         context,
         context.teachers.words,
-        name="teacher",
-        role="teacher",
+        **_TEACHER,
         seed=context.recipe.seeds[0],
         stages=("mlm",),
         metrics={name: pretrained.metrics[name] for name in _WORD_METRICS},
         num_examples=0,
         train_seconds=pretrained.train_seconds,
-        folder="teacher",
         history=(results.HistoryFile.of(context.root, "mlm", "teacher/pretrain/history.csv"),),
     )
 
@@ -78,14 +77,12 @@ def train_teacher(context: RunContext) -> results.ModelResult:
         return _describe(
             context,
             model,
-            name="teacher",
-            role="teacher",
+            **_TEACHER,
             seed=context.recipe.seeds[0],
             stages=() if tuned is None else ("labels",),
             metrics=metrics,
             num_examples=data.dev_examples.num_scored,
             train_seconds=seconds,
-            folder="teacher",
             history=()
             if tuned is None or tuned.pooled
             else (results.HistoryFile.of(context.root, "labels", _TUNED),),
@@ -99,12 +96,10 @@ def _score_soft_labels(context: RunContext, teacher: SoftLabels) -> results.Mode
     data, rows = context.data.of_task, teacher.dev_examples
     _keep_answers(data.dev_examples.select(rows), teacher.dev, context.root / "teacher")
     return results.ModelResult(
-        name="teacher",
-        role="teacher",
+        **_TEACHER,
         seed=context.recipe.seeds[0],
         metrics=data.task.score(teacher.dev, teacher.dev_set(data.dev).encoded),
         num_examples=data.dev_examples.select(rows).num_scored,
-        folder="teacher",
     )
 
 

@@ -164,8 +164,7 @@ def _teacher(settings: config.TeacherConfig) -> models.EncoderConfig | None:
     if settings.answers is not None:
         return None
     if settings.source.startswith(task_models.PRESET):
-        name = settings.source.removeprefix(task_models.PRESET)
-        return task_models.shape_of(name, settings, _VOCAB_SIZE)
+        return task_models.shape_of(settings.source, settings, _VOCAB_SIZE)
     file = pathlib.Path(settings.source) / "config.json"
     try:
         return hf_config.parse_config(reading.read_json_object(file))

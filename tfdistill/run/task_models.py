@@ -14,9 +14,9 @@ PRESET = "preset:"
 
 
 def shape_of(preset: str, sizes: config.ShapeConfig, vocab_size: int) -> models.EncoderConfig:
-    """The shape of a preset, with the sizes that a recipe gives instead."""
+    """The shape of a preset or of ``preset:NAME``, with the sizes that a recipe gives instead."""
     changed = sizes.sizes()
-    shape = models.preset(preset)
+    shape = models.preset(preset.removeprefix(PRESET))
     if "dropout" in changed and hasattr(shape, "attention_dropout"):
         changed["attention_dropout"] = changed["dropout"]
     return shape.replace(vocab_size=vocab_size, **changed)

@@ -202,8 +202,7 @@ def pretrain(
     keras.utils.set_random_seed(seed)
     source = recipe.teacher.source
     if source.startswith(PRESET):
-        preset = source.removeprefix(PRESET)
-        shape = task_models.shape_of(preset, recipe.teacher, tokenizer.vocab_size)
+        shape = task_models.shape_of(source, recipe.teacher, tokenizer.vocab_size)
         model = models.build_masked_lm(shape, next_sentence=settings.next_sentence)
     else:
         model = weights.load_masked_lm(
@@ -257,8 +256,7 @@ def load_classifier(
     """
     if source.startswith(PRESET):
         sizes = sizes or config.ShapeConfig()
-        preset = source.removeprefix(PRESET)
-        shape = task_models.shape_of(preset, sizes, data.tokenizer.vocab_size)
+        shape = task_models.shape_of(source, sizes, data.tokenizer.vocab_size)
         model = task_models.build_for_task(shape, data.task)
         training.start_at_numbers(model, data.train_examples)
         return model
