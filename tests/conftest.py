@@ -189,11 +189,16 @@ def made_once(tmp_path_factory):
 def tflite_files(made_once):
     """A folder with fast.tflite and slow.tflite: lengths 8 and 16, a vocabulary of 90.
 
-    TensorFlow writes them in a process of its own.
+    TensorFlow writes them in a process of its own, unless it is here for other tests.
     """
-    script = pathlib.Path(__file__).parent / "test_benchmark" / "make_models.py"
 
     def write(folder):
+        if "tensorflow" in sys.modules:
+            from test_benchmark import make_models
+
+            make_models.write_all(folder)
+            return
+        script = pathlib.Path(__file__).parent / "test_benchmark" / "make_models.py"
         command = [sys.executable, str(script), str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]

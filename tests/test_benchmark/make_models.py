@@ -1,10 +1,10 @@
 """Writes tiny .tflite files for the tests: ``python make_models.py FOLDER``.
 
-It runs in a process of its own, because the tests of a package that must not import TensorFlow
-should not import it either. The files are bags of words with one signature per length;
-`slow.tflite` does some 200 times the work of `fast.tflite`, `foreign.tflite` is the fast one as
-others name it. The .json beside each holds what
-TensorFlow makes of one example without padding.
+It runs in a process of its own where nothing else needs TensorFlow: the tests of a package that
+must not import it should not import it either. The files are bags of words with one signature per
+length; `slow.tflite` does some 200 times the work of `fast.tflite`, `foreign.tflite` is the fast
+one as others name it. The .json beside each holds what TensorFlow makes of one example without
+padding.
 """
 
 import json
@@ -21,13 +21,13 @@ class BagOfWords(tf.Module):
 
     def __init__(self, depth, width):
         super().__init__()
-        tf.random.set_seed(0)
-        self.words = tf.Variable(tf.random.normal((VOCAB_SIZE, width)))
-        self.types = tf.Variable(tf.random.normal((2, width)))
+        random = tf.random.Generator.from_seed(0)
+        self.words = tf.Variable(random.normal((VOCAB_SIZE, width)))
+        self.types = tf.Variable(random.normal((2, width)))
         # Wider than the vocabulary has rows: whoever takes the largest table for it is wrong.
-        self.up = tf.Variable(tf.random.normal((depth, width, 4 * width)) / width)
-        self.down = tf.Variable(tf.random.normal((depth, 4 * width, width)) / width)
-        self.classifier = tf.Variable(tf.random.normal((width, LABELS)))
+        self.up = tf.Variable(random.normal((depth, width, 4 * width)) / width)
+        self.down = tf.Variable(random.normal((depth, 4 * width, width)) / width)
+        self.classifier = tf.Variable(random.normal((width, LABELS)))
 
     def __call__(self, input_ids, attention_mask, token_type_ids):
         x = tf.gather(self.types, token_type_ids)  # first: it is not the table of the words
@@ -73,8 +73,11 @@ def write_foreign(path):
     path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(path.with_suffix(""))).convert())
 
 
+def write_all(folder):
+    write(folder / "fast.tflite", depth=1, width=32)
+    write(folder / "slow.tflite", depth=4, width=256)
+    write_foreign(folder / "foreign.tflite")
+
+
 if __name__ == "__main__":
-    target = pathlib.Path(sys.argv[1])
-    write(target / "fast.tflite", depth=1, width=32)
-    write(target / "slow.tflite", depth=4, width=256)
-    write_foreign(target / "foreign.tflite")
+    write_all(pathlib.Path(sys.argv[1]))
