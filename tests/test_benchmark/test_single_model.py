@@ -1,13 +1,15 @@
 """What is measured one file at a time: coverage, operators; delegates."""
 
+import dataclasses
+
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark import host, schema
+from tfdistill.benchmark import host
 from tfdistill.benchmark.host import backend
 from tfdistill.benchmark.host.backend import MODULE
 from tfdistill.benchmark.settings import Settings
-from tfdistill.benchmark.subjects import open_subject
+from tfdistill.benchmark.subjects import feeds_for, open_subject
 from tfdistill.tflite import child, xnnpack
 
 QUICK = {"runs": 4, "min_seconds": 0.0, "repetitions": 1, "rounds": 2, "warmup": 1}
@@ -16,12 +18,6 @@ QUICK = {"runs": 4, "min_seconds": 0.0, "repetitions": 1, "rounds": 2, "warmup":
 @pytest.fixture
 def subject(tflite_files):
     return open_subject(tflite_files / "fast.tflite")
-
-
-def case_of(subject, length, delegate="xnnpack"):
-    return schema.BenchmarkCase(
-        model=subject.name, sequence_length=length, threads=1, delegate=delegate
-    )
 
 
 def test_operators_are_refused_on_a_host_with_a_way_out(tflite_files):
@@ -48,7 +44,8 @@ def test_a_worker_stays_on_its_cores(subject, tmp_path):
 
     core = min(os.sched_getaffinity(0))
     pinned = backend.HostBackend([subject], Settings(warmup=1), cores.mask_of([core]))
-    job = pinned._ids_job(case_of(subject, 8).model_copy(update={"threads": 2}))
+    job = pinned._job(subject, "ids", 2, "xnnpack")
+    job |= {"signature": dataclasses.asdict(subject.signatures[8]), "feeds": feeds_for(subject, 8)}
     with child.Child(job, MODULE, what="x", timeout_seconds=60) as opened:
         status = f"/proc/{opened._process.pid}/task"
         threads = [os.sched_getaffinity(int(thread)) for thread in os.listdir(status)]

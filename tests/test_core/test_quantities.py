@@ -87,7 +87,6 @@ def test_a_table_is_not_wrapped_where_it_fits_or_output_is_no_terminal(monkeypat
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "40")
     assert tables.table(LONG) == tables.table(LONG, width=40)
-    assert tables.table(LONG, indent=3) == [f"   {line}" for line in tables.table(LONG, width=37)]
 
 
 def test_a_table_of_long_words_is_as_narrow_as_it_can_be():

@@ -143,8 +143,10 @@ def joint_batch(toy_vocab_file):
         examples = tasks.Examples(task, texts, others, np.zeros(64, np.int32))
         encoded = batches.encode_examples(examples, tokenizer, 24)
         lesson = types.SimpleNamespace(
-            task_data=types.SimpleNamespace(
-                task=task, tokenizer=tokenizer, texts=lambda **_: encoded
+            data=types.SimpleNamespace(
+                of_task=types.SimpleNamespace(
+                    task=task, tokenizer=tokenizer, texts=lambda **_: encoded
+                )
             ),
             same_tokens=True,
             answers=lambda teacher, examples: np.zeros((64, 2), np.float32),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfdistill import errors
 from tfdistill.commands import base, options, plan
-from tfdistill.io import locks
+from tfdistill.io import locks, work_folder
 from tfdistill.results import quantities
 
 if TYPE_CHECKING:
@@ -70,8 +70,13 @@ def _execute(args: argparse.Namespace) -> None:
 def _build(args: argparse.Namespace) -> None:
     if args.top is not None:
         raise errors.ConfigError("--top", "--query too", "none")
+    from export.targets import android_bundle
     from tfdistill.data import index_rows
 
+    if args.out is not None:
+        assets = pathlib.Path(args.out) / android_bundle.FOLDER / android_bundle.INDEX
+        if not assets.is_file():
+            work_folder.WorkFolder(pathlib.Path(args.out), "index").check(overwrite=args.overwrite)
     if pathlib.Path(args.source).is_dir():
         raise errors.ConfigError(
             "source", "a file of texts", "a folder", "To search an index, name a --query."
