@@ -195,8 +195,9 @@ def _beaten(run: RunAnalysis) -> str:
     title += ", as large as the teacher," if best.name == "frozen_teacher" else ""
     words = f"{fmt.metric_words(run.metric)} {shown[0]} against {shown[1]}"
     words += "" if run.split != TEST else " on the development set"
-    if paired is not None and run.results.cross_fitted:
-        words += f" (difference {fmt.difference_interval(run.metric, *paired.interval)}, 95%)"
+    if run.dev_sides is not None and paired is not None and run.results.cross_fitted:
+        interval = fmt.difference_interval(run.metric, *paired.interval)
+        words += f" (the {run.dev_sides.subject.lower()} is better by {interval}, 95%)"
     advice = f" {WORDS_BETTER}" if run.results.cross_fitted else ""
     if paired is not None and paired.is_open:
         told = f"Too few rows to say whether a baseline does as well as the {subject.role}"
