@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import weakref
 
 # Before the first import of TensorFlow or transformers in any test.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -95,9 +94,8 @@ def pytest_runtest_setup(item):
 def graphs_as_they_are(request):
     """Leaves TensorFlow's rewriting of graphs and of Python source out, half the time of a toy.
 
-    Toys run too few steps to earn it back, and no layer needs its source converted. A model has one
-    view of its inner states, however many distillers read it. Programs that tests start have all of
-    it, as users do, and so have all tests where the thorough ones run.
+    Toys run too few steps to earn it back, and no layer needs its source converted. Programs that
+    tests start have all of it, as users do, and so have all tests where the thorough ones run.
     """
     if "tensorflow" not in sys.modules or not request.config.getoption("markexpr"):
         yield
@@ -107,20 +105,7 @@ def graphs_as_they_are(request):
 
     os.environ["TOY_RUN_AS_IT_IS"] = "1"  # for toy_run.py as a program
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    from tfdistill import models
-
-    build, views = models.taps, weakref.WeakKeyDictionary()
-
-    def taps(model):
-        if model not in views:
-            views[model] = build(model)
-        return views[model]
-
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        ag_ctx.ControlStatusCtx(status=ag_ctx.Status.DISABLED),
-    ):
-        patch.setattr(models, "taps", taps)
+    with ag_ctx.ControlStatusCtx(status=ag_ctx.Status.DISABLED):
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from typing import Any
 
 import tf_keras as keras
@@ -13,12 +14,14 @@ from tfdistill.models.config import EncoderConfig
 from tfdistill.models.layers import layer_of
 
 _HEAD_DROPOUTS = ("pooled_dropout", "token_dropout")  # those with the classifier's rate
+_VIEWS: weakref.WeakKeyDictionary[keras.Model, keras.Model] = weakref.WeakKeyDictionary()
 
 
 def taps(model: keras.Model) -> keras.Model:
     """Gives a model over the same layers that also returns its inner states.
 
-    One call of the view computes everything in one forward pass; training it trains `model`.
+    One call of the view computes everything in one forward pass; training it trains `model`. A
+    model has one view, which lives as long as it does.
 
     Args:
       model: A model of this package, also after saving and loading.
@@ -36,8 +39,13 @@ def taps(model: keras.Model) -> keras.Model:
     Raises:
       ShapeError: If `model` is not built of this package's named layers.
     """
-    if bilstm.is_over_words(model):
-        return bilstm.taps(model)
+    if (view := _VIEWS.get(model)) is None:
+        over_words = bilstm.is_over_words(model)
+        _VIEWS[model] = view = bilstm.taps(model) if over_words else _view(model)
+    return view
+
+
+def _view(model: keras.Model) -> keras.Model:
     names = _layer_names(model)
     num_layers = _num_layers(model)
 
