@@ -97,8 +97,9 @@ def test_taps_agree_with_the_model(config, classifier):
     np.testing.assert_allclose(taps["attention_scores"][1], scores, atol=1e-5)
 
 
-def test_training_the_taps_trains_the_model(config, classifier):
+def test_training_the_taps_trains_the_model_which_has_one_view(config, classifier):
     view = models.taps(classifier)
+    assert models.taps(classifier) is view
     # By identity: the same variables, not copies.
     assert {id(v) for v in view.trainable_variables} == {
         id(v) for v in classifier.trainable_variables
