@@ -222,6 +222,14 @@ def test_broken_utf_8_in_a_graph_neither_fails_nor_touches_its_neighbours(toy_vo
     assert rows[0][0] == tokenizer.encode("good")[1]
 
 
+def test_a_tokenizer_whose_first_use_is_inside_a_graph_is_one_outside_too(toy_vocab_file):
+    tokenizer_words.pieces_graph.cache_clear()
+    tokenizer = read_tokenizer(toy_vocab_file)
+    rows = tf.function(tokenizer.tokenize, autograph=False)(tf.constant(["the film", "good"]))
+    assert rows.flat_values.numpy().tolist() == tokenizer.pieces(["the film", "good"])[0].tolist()
+    assert tokenizer.wordpiece_model
+
+
 def test_many_texts_keep_their_order(toy_vocab_file):
     tokenizer = read_tokenizer(toy_vocab_file)
     texts = [" ".join(str(number)) for number in range(3000)]  # more than one call of the graph

@@ -70,14 +70,15 @@ def pieces_graph(tokens: tuple[str, ...], lower_case: bool) -> tuple[Any, Any]:
     The ready-made BertTokenizer and FastBertTokenizer of tensorflow-text differ from BERT's: their
     lower-casing folds compatibility forms ("…" becomes "...", "ß" becomes "ss").
     """
-    wordpiece = text_ops.FastWordpieceTokenizer(
-        vocab=list(tokens),
-        suffix_indicator=SUFFIX_INDICATOR,
-        max_bytes_per_word=_MAX_BYTES_PER_WORD,
-        token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
-        unknown_token="[UNK]",
-        no_pretokenization=True,
-    )
+    with tf.init_scope():  # of no graph, also where it is first used inside one
+        wordpiece = text_ops.FastWordpieceTokenizer(
+            vocab=list(tokens),
+            suffix_indicator=SUFFIX_INDICATOR,
+            max_bytes_per_word=_MAX_BYTES_PER_WORD,
+            token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
+            unknown_token="[UNK]",
+            no_pretokenization=True,
+        )
     graph = tf.function(
         functools.partial(pieces_of, wordpiece, lower_case=lower_case),
         input_signature=[tf.TensorSpec([None], tf.string)],
