@@ -32,6 +32,13 @@ def copy_of(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "copy")
 
 
+def described(folder, **changes):
+    """The export with other words in its manifest."""
+    card = json.loads((folder / "model.json").read_text())
+    files.atomic_write_json(folder / "model.json", {**card, **changes})
+    return folder
+
+
 def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -99,9 +106,7 @@ def test_a_bundle_is_replaced_only_when_told_and_foreign_files_stay(assets, sour
         export.to_android(source, target)
     assert contents(target) == before
 
-    fewer = copy_of(source, tmp_path / "export")
-    card = json.loads((fewer / "model.json").read_text())
-    files.atomic_write_json(fewer / "model.json", {**card, "labels_file": None})
+    fewer = described(copy_of(source, tmp_path / "export"), labels_file=None)
     export.to_android(fewer, target, overwrite=True)  # fewer texts than before, and no labels
 
     after = contents(target)
@@ -170,14 +175,11 @@ def test_a_fault_of_the_written_bundle_is_named(fault, source, toy, tmp_path):
 def changed_export(source, tmp_path, change):
     """A copy of the export with other golden examples, and their digest in its manifest."""
     folder = copy_of(source, tmp_path)
-    golden = json.loads((folder / "golden.json").read_text())
-    change(golden["examples"])
-    (folder / "golden.json").write_text(json.dumps(golden))
-    card = json.loads((folder / "model.json").read_text())
     file = folder / "golden.json"
-    card["golden_file"].update(sha256=files.sha256_of(file), size_bytes=file.stat().st_size)
-    files.atomic_write_json(folder / "model.json", card)
-    return folder
+    golden = json.loads(file.read_text())
+    change(golden["examples"])
+    file.write_text(json.dumps(golden))
+    return described(folder, golden_file=record_of(file))
 
 
 def _exchange(key):
@@ -215,15 +217,6 @@ def test_golden_examples_that_the_app_could_not_answer_are_refused(
     assert not (tmp_path / "assets" / "bundles" / "index.json").exists()
 
 
-def test_an_export_without_vocabulary_is_refused(source, tmp_path):
-    folder = copy_of(source, tmp_path)
-    card = json.loads((folder / "model.json").read_text())
-    files.atomic_write_json(folder / "model.json", {**card, "tokenizer": None})
-    with pytest.raises(errors.ManifestError, match="expected a vocabulary"):
-        export.to_android(folder, tmp_path / "assets")
-    assert not (tmp_path / "assets").exists()
-
-
 @pytest.mark.parametrize(
     "name",
     ["", "..", "a/b", ".hidden", "a b", "_x", "müsic", "a" * 100, "CVS", "x.scc", "x."],
@@ -236,15 +229,21 @@ def test_a_name_that_an_app_cannot_open_is_refused_with_the_option_that_sets_it(
     assert not (tmp_path / "assets").exists()
 
 
-@pytest.mark.parametrize("name", ["müsic", "m" * 300])
-def test_a_default_name_that_is_no_name_of_a_bundle_is_refused_and_not_changed(
-    name, source, tmp_path
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"name": "müsic"}, errors.ConfigError, r"name of a bundle.*--name"),
+        ({"name": "m" * 300}, errors.ConfigError, r"name of a bundle.*--name"),
+        ({"tokenizer": None}, errors.ManifestError, "expected a vocabulary"),
+    ],
+)
+def test_an_export_without_vocabulary_or_a_name_for_a_bundle_is_refused(
+    changes, error, message, source, tmp_path
 ):
-    folder = copy_of(source, tmp_path)
-    card = json.loads((folder / "model.json").read_text())
-    files.atomic_write_json(folder / "model.json", {**card, "name": name})
-    with pytest.raises(errors.ConfigError, match=r"name of a bundle.*--name"):
+    folder = described(copy_of(source, tmp_path), **changes)
+    with pytest.raises(error, match=message):
         export.to_android(folder, tmp_path / "assets", overwrite=True)
+    assert not (tmp_path / "assets").exists()
 
 
 def test_a_folder_that_is_no_bundle_is_never_replaced(source, tmp_path):

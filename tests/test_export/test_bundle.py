@@ -12,46 +12,39 @@ from tfdistill import errors
 ROOT = pathlib.Path(bundle.__file__).parents[1]
 
 
-def no_space(*_):
-    raise OSError(28, "No space left on device")
+def failing(function, number, error):
+    """The function, but for its call of this number, which fails."""
+    calls = []
+
+    def call(*arguments):
+        calls.append(arguments)
+        if len(calls) == number:
+            raise error
+        return function(*arguments)
+
+    return call
 
 
-def test_no_space_left_in_the_middle_leaves_every_old_file(tmp_path, monkeypatch):
-    new = {tmp_path / name: b"new" for name in ("m.tflite", "golden.json", "model.json")}
-    for path in new:
-        path.write_bytes(b"old")
-    steps = iter([lambda _: None, no_space])
-    monkeypatch.setattr(os, "fsync", lambda handle: next(steps)(handle))
-    with pytest.raises(errors.ExportError):
-        bundle.write(new)
-    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"] * 3
+FULL = OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_what_was_renamed_before_a_failure_becomes_what_it_was(tmp_path, monkeypatch, links):
+@pytest.mark.parametrize(
+    ("step", "number", "links"),
+    [("fsync", 2, True), ("replace", 4, True), ("replace", 4, False)],
+)
+def test_a_failure_in_the_middle_leaves_every_file_as_it_was(
+    tmp_path, monkeypatch, step, number, links
+):
     names = ("m.tflite", "vocab.txt", "golden.json", "model.json")
-    new = {tmp_path / name: b"new" for name in names}
     for name in names[::2]:
         (tmp_path / name).write_bytes(b"old")
-    rename = os.replace
-
-    def replace(source, target):
-        if target.name == "model.json":
-            raise OSError(28, "No space left on device")
-        rename(source, target)
-
-    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(os, step, failing(getattr(os, step), number, FULL))
     if not links:
-        monkeypatch.setattr(os, "link", no_link)
+        monkeypatch.setattr(os, "link", failing(os.link, 1, OSError(95, "Operation not supported")))
     with pytest.raises(errors.ExportError):
-        bundle.write(new)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(
-        names[::2], b"old"
-    )
-
-
-def no_link(*_):
-    raise OSError(95, "Operation not supported")
+        bundle.write({tmp_path / name: b"new" for name in names})
+    contents = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert contents == dict.fromkeys(names[::2], b"old")
 
 
 @pytest.mark.parametrize(("renames", "expected"), [(0, "old old"), (1, "new old")])
@@ -77,13 +70,12 @@ bundle.write({{folder / "m.tflite": b"new" * 50_000, folder / "model.json": b"ne
     assert contents == [word.encode() * 50_000 for word in expected.split()]
 
 
-def test_an_existing_file_is_refused(tmp_path):
+def test_an_existing_file_is_refused_and_a_folder_in_the_way_even_with_overwrite(tmp_path):
     file = tmp_path / "m.tflite"
     file.write_bytes(b"old")
-    with pytest.raises(errors.OutputExistsError):
-        bundle.check_free({file: None}, overwrite=False)
-    with pytest.raises(errors.OutputExistsError):
-        bundle.check_free({file: b"new"}, overwrite=False)
+    for content in (None, b"new"):
+        with pytest.raises(errors.OutputExistsError):
+            bundle.check_free({file: content}, overwrite=False)
     bundle.check_free({file: b"old"}, overwrite=False)  # nothing would change
     bundle.check_free({tmp_path / "other": None}, overwrite=False)
     with pytest.raises(errors.OutputExistsError, match="never replaced"):  # somebody else's
@@ -91,9 +83,6 @@ def test_an_existing_file_is_refused(tmp_path):
     new = tmp_path / "new" / "m.tflite"
     bundle.write({new: b"old"})
     bundle.check_free({new: None}, overwrite=True)
-
-
-def test_a_folder_in_the_way_is_refused_even_with_overwrite(tmp_path):
     (tmp_path / "vocab.txt").mkdir()
     with pytest.raises(errors.ConfigError, match="received a folder"):
         bundle.check_free({tmp_path / "vocab.txt": b"x"}, overwrite=True)
