@@ -21,25 +21,21 @@ def of_texts(train):
 
 
 def encoded(rows, types=None):
-    lengths = [len(row) for row in rows]
-    flat = np.concatenate(rows).astype(np.int32)
-    return batches.EncodedExamples(
-        ids=flat,
-        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        types=np.zeros(len(flat), np.uint8) if types is None else np.concatenate(types),
-    )
+    ids = np.concatenate(rows).astype(np.int32)
+    offsets = np.cumsum([0, *map(len, rows)])
+    return batches.EncodedExamples(ids, offsets, np.asarray(types or 0 * ids, np.uint8))
 
 
-def test_majority_answers_the_most_frequent_class_for_all():
+def test_majority_answers_the_most_frequent_class_the_mean_or_what_most_examples_have():
     logits = analysis.majority_logits(TASK, np.array([1, 1, 0]), 4)
     assert logits.argmax(axis=1).tolist() == [1, 1, 1, 1]
     assert np.exp(logits[0]) == pytest.approx([1 / 3, 2 / 3, 0], abs=1e-5)
-
-
-def test_majority_of_numbers_is_their_mean_and_of_labels_what_most_examples_have():
     assert analysis.majority_logits(NUMBERS, np.array([1.0, 4.0]), 2).tolist() == [[2.5], [2.5]]
     labels = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1]])
     assert (analysis.majority_logits(SEVERAL, labels, 1) > 0).tolist() == [[True, False, True]]
+    spec = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("O", "B-X", "I-X"))
+    with pytest.raises(errors.ConfigError, match="over texts or pairs"):
+        analysis.majority_logits(spec, np.array([0]), 1)
 
 
 def test_the_order_of_two_words_is_a_feature():
@@ -60,12 +56,9 @@ def test_pairs_are_compared_with_each_other():
     assert logits.argmax(axis=1).tolist() == train.labels.tolist()
 
 
-def test_texts_without_a_word_still_give_an_answer():
+def test_texts_without_a_word_give_an_answer_and_one_class_alone_is_always_given():
     train = examples(["", " "], [0, 1])
     assert np.isfinite(of_texts(train)(train)).all()
-
-
-def test_one_class_alone_is_always_answered():
     answers = analysis.fit_linear(TASK, np.eye(2), np.array([1, 1])).predict(np.zeros((3, 2)))
     assert answers.argmax(axis=1).tolist() == [1, 1, 1]
 
@@ -87,21 +80,11 @@ def test_numbers_are_regressed():
     assert predicted[0, 0] == pytest.approx(2.5, abs=0.01)  # the ridge shrinks the slope a little
 
 
-def test_embeddings_are_averaged_over_tokens_that_count():
+def test_embeddings_are_averaged_over_tokens_that_count_and_those_of_a_pair_are_kept_apart():
     table = np.arange(12, dtype=np.float32).reshape(6, 2)
     rows = encoded([[1, 2, 3, 5], [1, 5]])
     features = analysis.embedding_features(table, rows, special_ids=(1, 5))
     assert features.tolist() == [[5.0, 6.0], [0.0, 0.0]]  # mean of rows 2 and 3; none left
-
-
-def test_embeddings_of_a_pair_are_kept_apart():
     table = np.array([[0.0], [1.0], [3.0]], np.float32)
-    rows = encoded([[1, 2], [2, 2]], [np.array([0, 1], np.uint8), np.array([0, 1], np.uint8)])
-    features = analysis.embedding_features(table, rows)
+    features = analysis.embedding_features(table, encoded([[1, 2], [2, 2]], [0, 1, 0, 1]))
     assert features.tolist() == [[1, 3, 2, 3], [3, 3, 0, 9]]  # u, v, |u - v|, u * v
-
-
-def test_tasks_over_words_are_refused():
-    spec = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("O", "B-X", "I-X"))
-    with pytest.raises(errors.ConfigError, match="over texts or pairs"):
-        analysis.majority_logits(spec, np.array([0]), 1)

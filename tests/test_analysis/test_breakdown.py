@@ -7,12 +7,9 @@ GOLD = np.array([0, 0, 1, 1, 2])
 ANSWERS = np.array([0, 1, 1, 1, 0])
 
 
-def test_confusion_counts_labels_by_row_and_answers_by_column():
+def test_scores_of_each_class_equal_their_formula_and_confusion_has_labels_by_row():
     expected = [[1, 1, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
     assert analysis.confusion_matrix(GOLD, ANSWERS, 4).tolist() == expected
-
-
-def test_scores_of_each_class_equal_their_formula():
     scores = analysis.class_scores(GOLD, ANSWERS, ("a", "b", "c", "d"))
     assert [s.label for s in scores] == ["a", "b", "c", "d"]
     assert [s.precision for s in scores] == pytest.approx([1 / 2, 2 / 3, 0, 0])
@@ -27,8 +24,5 @@ def test_answers_that_were_right_and_became_wrong_are_changed_and_the_surest_com
     logits = np.zeros((5, 3))
     logits[1, 1], logits[3, 0] = 1.0, 5.0
     assert analysis.changed_examples(GOLD, before, after, logits=logits).tolist() == [3, 1]
-
-
-def test_answers_of_another_set_are_refused():
     with pytest.raises(errors.ShapeError, match="two models"):
-        analysis.changed_examples(GOLD, GOLD[:3], GOLD)
+        analysis.changed_examples(GOLD, before[:3], after)

@@ -45,19 +45,6 @@ def test_chance_is_what_an_answer_without_looking_scores(spec, changes, labels, 
     assert analysis.chance_level(spec, np.array(labels)) == pytest.approx(chance)
 
 
-@pytest.mark.parametrize("metric", ["micro_f1", "macro_f1", "exact_match"])
-def test_chance_of_several_labels_is_reached_by_a_constant_answer(metric, rng):
-    """The best of all sets of labels, by the metric itself."""
-    spec = tasks.TaskSpec("topics", "text", "labels", kind="multi_label", labels=tuple("abcd"))
-    spec = dataclasses.replace(spec, primary_metric=metric)
-    labels = (rng.random((30, 4)) < [0.9, 0.4, 0.3, 0.1]).astype(np.float32)
-    constant = [
-        spec.compute_metrics(np.tile(np.array(answer) - 0.5, (30, 1)), labels)[metric]
-        for answer in itertools.product((0, 1), repeat=4)
-    ]
-    assert analysis.chance_level(spec, labels) == pytest.approx(max(constant))
-
-
 def test_chance_of_vectors_is_that_of_one_answer_for_all_pairs():
     pairs = tasks.TaskSpec("p", "a", "match", "b", kind="embedding", metrics=("accuracy", "auc"))
     labels = np.array([1.0, 0.0, 0.0, 0.0])
@@ -68,18 +55,29 @@ def test_chance_of_vectors_is_that_of_one_answer_for_all_pairs():
     assert analysis.chance_level(ranked, np.ones(4)) == 0.0
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "f1"])
-@pytest.mark.parametrize("positive", [None, "sad"])
-def test_chance_is_reached_by_a_constant_answer(metric, positive):
-    """The best of them, by the metric itself."""
+TOPICS = tasks.TaskSpec("topics", "text", "labels", kind="multi_label", labels=tuple("abcd"))
+TAGS = (np.random.default_rng(3).random((30, 4)) < [0.9, 0.4, 0.3, 0.1]).astype(np.float32)
+SETS = np.array([*itertools.product((0, 1), repeat=4)]) - 0.5
+CLASSES = np.array([0, 0, 1, 1, 1, 1, 2, 1])
 
-    spec = dataclasses.replace(
-        SPEC, metrics=(metric,), primary_metric=metric, positive_label=positive
-    )
-    labels = np.array([0, 0, 1, 1, 1, 1, 2, 1])
+
+@pytest.mark.parametrize(
+    ("spec", "metric", "changes", "labels", "answers"),
+    [
+        *((TOPICS, metric, {}, TAGS, SETS) for metric in ("micro_f1", "macro_f1", "exact_match")),
+        *(
+            (SPEC, metric, {"metrics": (metric,), "positive_label": positive}, CLASSES, np.eye(3))
+            for metric in ("accuracy", "f1")
+            for positive in (None, "sad")
+        ),
+    ],
+)
+def test_chance_is_reached_by_a_constant_answer(spec, metric, changes, labels, answers):
+    """The best of them, by the metric itself."""
+    spec = dataclasses.replace(spec, primary_metric=metric, **changes)
     constant = [
-        spec.compute_metrics(np.tile(np.eye(3)[answer], (8, 1)), labels)[metric]
-        for answer in range(3)
+        spec.compute_metrics(np.tile(answer, (len(labels), 1)), labels)[metric]
+        for answer in answers
     ]
     assert analysis.chance_level(spec, labels) == pytest.approx(max(constant))
 

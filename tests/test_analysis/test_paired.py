@@ -11,41 +11,39 @@ def logits_of(answers):
     return np.eye(2, dtype=np.float32)[np.asarray(answers)]
 
 
+def difference_of(count, lost, gained):
+    """Two models of examples all of class a, of which some are lost and some gained."""
+    after, before = np.zeros(count, int), np.zeros(count, int)
+    after[:lost] = 1
+    before[lost : lost + gained] = 1
+    gold = np.zeros(count, int)
+    return analysis.paired_difference(TASK, gold, logits_of(before), logits_of(after))
+
+
 def test_mcnemar_counts_the_examples_that_one_alone_has_right():
     # 3 lost, 9 gained: two-sided binomial p = 2 * sum_{k<=3} C(12, k) / 2^12 = 598 / 4096.
-    gold = np.zeros(100, int)
-    before, after = np.zeros(100, int), np.zeros(100, int)
-    after[:3] = 1
-    before[3:12] = 1
-    difference = analysis.paired_difference(TASK, gold, logits_of(before), logits_of(after))
+    difference = difference_of(100, 3, 9)
     assert (difference.lost, difference.gained) == (3, 9)
     assert difference.p_value == pytest.approx(598 / 4096)
     assert difference.difference == pytest.approx(0.06)
     assert not difference.is_clear
     # Standard error of the paired difference: sqrt((12 - 36 / 100) / 100^2) = 0.034.
-    assert difference.interval == pytest.approx(
-        (0.06 - 1.96 * 0.034, 0.06 + 1.96 * 0.034), abs=0.015
-    )
+    expected = (0.06 - 1.96 * 0.034, 0.06 + 1.96 * 0.034)
+    assert difference.interval == pytest.approx(expected, abs=0.015)
+    # 100 of 200 lost, none gained: the share that is lost is known to sqrt(1 / 4 / 200) = 0.035.
+    expected = (-0.5 - 0.069, -0.5 + 0.069)
+    assert difference_of(200, 100, 0).interval == pytest.approx(expected, abs=0.015)
+    with pytest.raises(errors.ShapeError):
+        analysis.paired_difference(TASK, np.zeros(3, int), np.zeros((3, 2)), np.zeros((2, 2)))
 
 
 @pytest.mark.parametrize("gained", [0, 4])
 def test_the_interval_of_accuracy_has_zero_in_it_where_the_test_sees_chance(gained):
     # 12 lost and 4 gained: the bootstrap alone gives (-0.053, -0.003) of 300, the test p = 0.077.
     for lost in range(45):
-        after, before = np.zeros(300, int), np.zeros(300, int)
-        after[:lost] = 1
-        before[lost : lost + gained] = 1
-        gold = np.zeros(300, int)
-        difference = analysis.paired_difference(TASK, gold, logits_of(before), logits_of(after))
+        difference = difference_of(300, lost, gained)
         assert difference.is_clear != (difference.interval[0] <= 0 <= difference.interval[1]), lost
         assert difference.interval[0] <= difference.difference <= difference.interval[1]
-
-
-def test_the_interval_of_a_large_difference_is_as_wide_as_the_draw_of_the_examples():
-    # 100 of 200 lost, none gained: the share that is lost is known to sqrt(1 / 4 / 200) = 0.035.
-    gold, wrong = np.zeros(200, int), np.arange(200) % 2
-    difference = analysis.paired_difference(TASK, gold, logits_of(gold), logits_of(wrong))
-    assert difference.interval == pytest.approx((-0.5 - 0.069, -0.5 + 0.069), abs=0.015)
 
 
 def test_other_metrics_are_judged_by_their_bootstrap_interval():
@@ -56,17 +54,10 @@ def test_other_metrics_are_judged_by_their_bootstrap_interval():
     task = TaskSpec("similarity", "a", "score", kind="regression")
     difference = analysis.paired_difference(task, gold, good, bad, num_resamples=100)
     assert difference.p_value is None and difference.lost is None
-    assert (
-        difference.is_clear
-        and difference.interval[0] < difference.difference < difference.interval[1] < 0
-    )
+    assert difference.is_clear
+    assert difference.interval[0] < difference.difference < difference.interval[1] < 0
     close = analysis.paired_difference(task, gold, good, good * 2 + 1, num_resamples=50)
     assert not close.is_clear
-
-
-def test_logits_of_other_examples_are_refused():
-    with pytest.raises(errors.ShapeError):
-        analysis.paired_difference(TASK, np.zeros(3, int), np.zeros((3, 2)), np.zeros((2, 2)))
 
 
 def test_resamples_of_two_models_are_paired_and_may_be_drawn_beforehand():

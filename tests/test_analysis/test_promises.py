@@ -9,7 +9,6 @@ from scipy import special
 from tfdistill import analysis, errors, tasks
 from tfdistill.analysis import promises
 from tfdistill.manifest.confidence import Confidence
-from tfdistill.manifest.familiarity import Familiarity
 from tfdistill.tasks import probabilities
 from tfdistill.tasks.encoded import EncodedExamples
 
@@ -49,23 +48,20 @@ def test_a_promise_holds_in_nine_of_ten_draws(max_error, monkeypatch):
         assert num_held < 0.99 * DRAWS and np.mean(coverage) > 0.4
 
 
-def test_of_sure_answers_none_has_the_threshold_itself():
+def test_no_sure_answer_has_the_threshold_itself_and_where_few_are_wrong_all_are_sure():
     confidences = np.repeat([0.9, 0.8, 0.7], 200)
-    right = np.ones(600, bool)
-    right[400:] = False
-    promise = analysis.find_promise(confidences, right, 0.1)
+    promise = analysis.find_promise(confidences, np.arange(600) < 400, 0.1)
     sure = confidences > promise.threshold
     assert (promise.coverage, promise.error) == (sure.mean(), 0.0) and sure.sum() in (200, 400)
-
-
-def test_where_few_of_all_are_wrong_what_is_as_sure_as_the_least_of_them_is_sure():
-    confidences = np.linspace(0.6, 0.9, 300)
-    promise = analysis.find_promise(confidences, np.arange(300) > 2, 0.05)
+    promise = analysis.find_promise(np.linspace(0.6, 0.9, 300), np.arange(300) > 2, 0.05)
     assert (promise.coverage, promise.error) == (1.0, 0.01)
     assert promise.covers(0.6) and not promise.covers(0.5999999)
+    for confidences, right in ((0, 0), (3, 2)):
+        with pytest.raises(errors.ShapeError):
+            analysis.find_promise(np.ones(confidences), np.ones(right, bool), 0.1)
 
 
-def test_too_few_rows_promise_nothing_and_say_how_many_it_takes():
+def test_too_few_rows_promise_nothing_and_say_how_many_it_takes_which_then_show_it():
     # 0.95^45 < 0.1 < 0.95^44: of 45 sure answers none may be wrong.
     assert promises.fewest_rows(0.05) == 45 == math.ceil(math.log(0.1) / math.log(0.95))
     promise = analysis.find_promise(np.full(44, 0.9), np.ones(44, bool), 0.05)
@@ -75,9 +71,6 @@ def test_too_few_rows_promise_nothing_and_say_how_many_it_takes():
     half = np.arange(400) % 2 == 0
     hopeless = analysis.find_promise(np.linspace(0, 1, 400), half, 0.05)
     assert (hopeless.threshold, hopeless.rows_needed) == (None, None)
-
-
-def test_the_rows_that_a_promise_is_said_to_take_show_it():
     right = np.arange(100) % 33 != 0  # 4% of the answers wrong, equally sure
     needed = analysis.find_promise(np.full(100, 0.9), right, 0.05).rows_needed
     assert needed > 100
@@ -127,12 +120,6 @@ def test_at_each_tested_rank_one_wrong_answer_more_is_allowed(num_rows, max_erro
     else:
         assert len(tested) == 50 and set(tested) <= set(ranks)
         assert (tested[0], tested[-1]) == (ranks[0], ranks[-1])
-
-
-@pytest.mark.parametrize("shapes", [(0, 0), (3, 2)])
-def test_rows_without_answers_are_refused(shapes):
-    with pytest.raises(errors.ShapeError):
-        analysis.find_promise(np.ones(shapes[0]), np.ones(shapes[1], bool), 0.1)
 
 
 def examples_of(lengths, labels, **changes):
@@ -186,15 +173,11 @@ def fitted(confidence, right, others, max_error=0.05, familiar=None):
     whole = np.concatenate([confidence, others])
     logits = np.stack([np.log(whole / (1 - whole)), np.zeros(len(whole))], axis=1)
     labels = np.concatenate([1 - right, np.full(len(others), -100)]).astype(np.int32)
-    examples = examples_of([1] * len(whole), labels)
-    fit = functools.partial(analysis.fit_confidence, KIND["classification"], None)
-    familiarity = None if familiar is None else mock.Mock(spec=Familiarity)
+    rows = logits, examples_of([1] * len(whole), labels)
+    familiarity = None if familiar is None else mock.Mock(**{"covers.return_value": familiar})
+    options = {"model_sha256": "", "familiarity": familiarity, "max_errors": [max_error]}
     with mock.patch.object(Confidence, "of_file", lambda _, **values: values["promises"]):
-        if familiarity is not None:
-            familiarity.covers.return_value = familiar
-        (promise,) = fit(
-            (logits, examples), model_sha256="", familiarity=familiarity, max_errors=[max_error]
-        )
+        (promise,) = analysis.fit_confidence(KIND["classification"], None, rows, **options)
     return promise
 
 
@@ -331,26 +314,18 @@ def test_probabilities_are_finite_at_the_largest_logits_and_log_probabilities_ar
     assert probabilities.logits_of(shares, softmax=False) is shares
 
 
-class _OddTexts:
-    """Tells texts of another kind by their numbers."""
-
-    def covers(self, examples):
-        return np.arange(len(examples)) % 5 > 0
-
-
 def test_texts_of_another_kind_give_no_promise_and_count_in_its_shares():
     random = np.random.default_rng(3)
     logits = 6 * np.eye(2)[random.integers(0, 2, 1000)] + random.normal(size=(1000, 2))
     labels = logits.argmax(axis=1).astype(np.int32)
     labels[::5] = 1 - labels[::5]  # of those of another kind each answer is wrong
-    ids = np.zeros(1000, np.int32)
-    rows = logits, EncodedExamples(ids, np.arange(1001), ids.astype(np.uint8), labels)
-    plain = promises.fit_confidence(KIND["classification"], None, rows, model_sha256="0" * 64)
-    assert all(promise.threshold is None for promise in plain.promises)
+    fit = functools.partial(promises.fit_confidence, KIND["classification"], None)
+    options = {"model_sha256": "0" * 64, "familiarity": None}
+    rows = logits, examples_of([1] * 1000, labels)
+    assert all(promise.threshold is None for promise in fit(rows, **options).promises)
+    told = mock.Mock(**{"covers.return_value": np.arange(1000) % 5 > 0})
     with mock.patch.object(promises.Confidence, "of_file", lambda *_, **values: values):
-        record = promises.fit_confidence(
-            KIND["classification"], None, rows, model_sha256="0" * 64, familiarity=_OddTexts()
-        )
+        record = fit(rows, **{**options, "familiarity": told})
     for promise in record["promises"]:
         assert promise.coverage == pytest.approx(0.8) and promise.error == 0.0
         assert promise.rows == 1000

@@ -11,23 +11,18 @@ from tfdistill.tflite.agreement import Bounds
 LOOSE = Bounds(math.inf, math.inf, -math.inf, 0.0, 1.0)
 
 
-def test_errors_are_those_of_the_formulas():
+def test_errors_are_those_of_the_formulas_and_equal_outputs_have_none():
     model = np.array([[3.0, 4.0], [0.0, -5.0]])
-    file = np.array([[3.0, 4.5], [1.0, -5.0]])
-    measured = agreement.compare(model, file)
+    measured = agreement.compare(model, np.array([[3.0, 4.5], [1.0, -5.0]]))
     assert measured.num_examples == 2
     assert measured.output_rms == pytest.approx(math.sqrt((9 + 16 + 25) / 4))
     assert measured.max_abs_error == 1.0
     assert measured.mean_abs_error == pytest.approx(1.5 / 4)
     assert measured.sqnr_db == pytest.approx(10 * math.log10(50 / 1.25))
     assert measured.argmax_agreement == 1.0
-
-
-def test_equal_outputs_have_no_noise():
-    outputs = np.array([[1.0, 2.0]])
-    measured = agreement.compare(outputs, outputs)
-    assert (measured.max_abs_error, measured.mean_abs_error, measured.sqnr_db) == (0.0, 0.0, None)
-    assert agreement.violations(measured, Bounds(0.0, 0.0, 300.0, 1.0, 0.0)) == []
+    same = agreement.compare(model, model)
+    assert (same.max_abs_error, same.mean_abs_error, same.sqnr_db) == (0.0, 0.0, None)
+    assert agreement.violations(same, Bounds(0.0, 0.0, 300.0, 1.0, 0.0)) == []
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -39,15 +34,12 @@ def test_a_file_that_answers_nan_or_infinity_breaks_every_bound(value):
     assert [line.split(":")[0] for line in lines] == ["max error / rms", "mean error / rms", "SQNR"]
 
 
-def test_a_model_that_answers_nan_is_no_reference():
-    with pytest.raises(errors.ExportError):
-        agreement.compare(np.array([[np.nan, 1.0]]), np.array([[0.0, 1.0]]))
-
-
 @pytest.mark.parametrize(("model", "file"), [((2, 3), (2, 2)), ((3, 2), (2, 2)), ((0, 2), (0, 2))])
-def test_outputs_that_do_not_belong_together_are_refused(model, file):
+def test_neither_outputs_of_other_shapes_nor_nan_of_a_model_are_compared(model, file):
     with pytest.raises(errors.ShapeError, match="outputs to compare"):
         agreement.compare(np.ones(model), np.ones(file))
+    with pytest.raises(errors.ExportError):
+        agreement.compare(np.array([[np.nan, 1.0]]), np.array([[0.0, 1.0]]))
 
 
 @pytest.mark.parametrize("field", ["max_error", "mean_error", "sqnr_db", "argmax_agreement"])
@@ -62,17 +54,29 @@ def test_each_bound_is_checked_on_its_own(field):
     assert field.split("_")[0] in lines[0].lower()
 
 
-@pytest.mark.parametrize(
-    ("examples", "changed", "accepted"),
-    [(16, 1, True), (16, 2, False), (1000, 30, True), (1000, 31, False)],
-)
-def test_few_examples_may_change_one_class(examples, changed, accepted):
+def changed_outputs(examples, changed):
+    """Outputs of two classes, and the same with some decided otherwise."""
     model = np.tile([1.0, 0.0], (examples, 1))
     file = model.copy()
     file[:changed] = file[:changed, ::-1]
-    measured = agreement.compare(model, file)
-    lines = agreement.violations(measured, dataclasses.replace(LOOSE, argmax_agreement=0.97))
-    assert (lines == []) is accepted
+    return model, file
+
+
+@pytest.mark.parametrize(
+    ("examples", "least", "allowed"),
+    [(16, 0.97, 1), (1000, 0.97, 30), (10, 0.95, 1)],
+)
+def test_few_decisions_may_change_however_many_outputs_they_are_made_of(examples, least, allowed):
+    bounds = dataclasses.replace(LOOSE, argmax_agreement=least)
+    outputs, decided = np.ones((1000, 2)), np.arange(examples)
+    for changed, faults in ((allowed, []), (allowed + 1, ["argmax agreement"])):
+        decisions = decided, np.where(decided < changed, -1, decided)
+        for measured in (
+            agreement.compare(*changed_outputs(examples, changed)),
+            agreement.compare(outputs, outputs, decisions=decisions),
+        ):
+            lines = agreement.violations(measured, bounds)
+            assert [line.split(":")[0] for line in lines] == faults
 
 
 @pytest.mark.parametrize(
@@ -98,9 +102,7 @@ def test_the_metric_may_fall_by_what_is_allowed(file, allowed, accepted):
     ],
 )
 def test_a_drop_is_held_against_chance(examples, changed, allowed):
-    model = np.tile([1.0, 0.0], (examples, 1))
-    file = model.copy()
-    file[:changed] = file[:changed, ::-1]
+    model, file = changed_outputs(examples, changed)
     measured = agreement.compare(model, file)
     assert agreement.allowed_drop(0.01, examples, measured) == pytest.approx(allowed)
     numbers = agreement.compare(model, file, decisions=(None, None))  # such as a regression
@@ -119,13 +121,3 @@ def test_decisions_are_compared_whole_and_counted_by_themselves():
     assert (measured.num_examples, measured.num_decisions, measured.argmax_agreement) == (6, 2, 0.5)
     measured = agreement.compare(model, model, decisions=(None, None))
     assert (measured.num_decisions, measured.argmax_agreement) == (0, None)
-
-
-@pytest.mark.parametrize(("changed", "faults"), [(1, []), (2, ["argmax agreement"])])
-def test_the_allowance_of_changed_decisions_counts_decisions_not_outputs(changed, faults):
-    """One of ten may change at 0.95, not two, though the outputs are a thousand."""
-    model, decided = np.ones((1000, 2)), np.arange(10)
-    other = np.where(decided < changed, -1, decided)
-    measured = agreement.compare(model, model, decisions=(decided, other))
-    lines = agreement.violations(measured, dataclasses.replace(LOOSE, argmax_agreement=0.95))
-    assert [line.split(":")[0] for line in lines] == faults

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import types
 
 import numpy as np
 import pytest
@@ -28,11 +29,8 @@ def written(tmp_path):
         path = tiny_tflite.write(tmp_path / "m.tflite", [("len4", tensors[:-1], tensors[-1:])])
         tree = editing.read(path)
         (code,), (graph,) = tree.operatorCodes, tree.subgraphs
-        code.builtinCode, code.deprecatedBuiltinCode, code.version = (
-            builtin,
-            min(builtin, 127),
-            version,
-        )
+        code.builtinCode, code.version = builtin, version
+        code.deprecatedBuiltinCode = min(builtin, 127)
         graph.operators = graph.operators[:1]
         if blocks:
             quantization = graph.tensors[1].quantization = schema.QuantizationParametersT()
@@ -92,10 +90,8 @@ def test_a_version_is_the_lowest_that_no_wrong_runtime_registers(
 
 def test_a_table_in_blocks_needs_more_than_one_by_row(written):
     path = written(LOOKUP, 4, INT32, INT4, blocks=True)
-    assert [tensor.in_blocks for tensor in reader.read(path).subgraphs[0].tensors[:2]] == [
-        False,
-        True,
-    ]
+    tensors = reader.read(path).subgraphs[0].tensors[:2]
+    assert [tensor.in_blocks for tensor in tensors] == [False, True]
     model, release = stated(path)
     assert model.subgraphs[0].operators[0].version == 5
     assert (runtimes.least(model), release) == ("LiteRT 2.1.2", "2.21.0")
@@ -103,8 +99,7 @@ def test_a_table_in_blocks_needs_more_than_one_by_row(written):
 
 def test_operators_that_share_a_code_share_what_the_neediest_needs(written):
     """A float product beside one with int8 weights: one version in the file for both."""
-    path = written(FC, 5, FLOAT32, INT8, FLOAT32, also=[0, 2])
-    model, release = stated(path)
+    model, release = stated(written(FC, 5, FLOAT32, INT8, FLOAT32, also=[0, 2]))
     assert {operator.version for operator in model.subgraphs[0].operators} == {11}
     assert (runtimes.least(model), release) == (MODULE, "2.16.1")
 
@@ -125,15 +120,10 @@ def test_the_module_has_the_runtime_that_is_said():
     assert runtimes.OF_MODULE[-1] == f"TensorFlow Lite {version}"
 
 
-def test_inspect_names_the_runtime_and_what_older_ones_do(written):
-    lines = inspection.format_text(inspection.inspect(written(FC, 5, FLOAT32, INT8))).splitlines()
+def test_inspect_names_the_runtime_of_a_file_that_states_too_little_and_it_is_not_written(written):
+    report = inspection.inspect(written(FC, 5, FLOAT32, INT8))
+    lines = inspection.format_text(report).splitlines()
     assert f"runs in: {MODULE} and later" in lines
     assert "older runtimes may answer wrongly: FULLY_CONNECTED is not of version 11" in lines
-
-
-def test_a_file_that_states_too_little_is_not_written(written):
-    class Evidence:
-        report = inspection.inspect(written(FC, 5, FLOAT32, INT8))
-
-    (fault,) = structure.versions(Evidence())
+    (fault,) = structure.versions(types.SimpleNamespace(report=report))
     assert fault == "version of FULLY_CONNECTED: expected at least 11, received a lower one."
