@@ -87,43 +87,43 @@ def test_the_attention_of_the_last_layer_carries_the_names_of_its_layers(kind, p
         assert sum(f"{layer}_{part}/" in name for name in names) == 1
 
 
-@pytest.mark.parametrize("family", ["distilbert", "one_layer"])
-def test_every_token_is_answered_as_by_the_model(family, toy, lively):
+BUILD = {
+    "token": lambda config: models.build_token_classifier(config, 5),
+    "span": models.build_span_classifier,
+}
+
+
+@pytest.mark.parametrize(
+    ("head", "family"), [("token", "distilbert"), ("token", "one_layer"), ("span", "tinybert")]
+)
+def test_every_token_is_answered_as_by_the_model(head, family, toy, lively):
     config = toy.config.replace(family="bert").replace(**FAMILIES[family])
-    model = lively(models.build_token_classifier(config, 5))
+    model = lively(BUILD[head](config))
     model_inputs = features(model, [12, 7, 2], 12, config.vocab_size)
-    received = answers(model, model_inputs)
-    assert list(received) == ["logits"]
     expected = model(model_inputs, training=False).numpy()
     assert np.abs(expected).mean() > 0.1
-    np.testing.assert_allclose(received["logits"], expected, rtol=0, atol=1e-5)
-
-
-def test_starts_and_ends_of_spans_are_not_mixed_up(toy, lively):
-    model = lively(models.build_span_classifier(toy.config))
-    model_inputs = features(model, [12, 7, 2], 12, toy.config.vocab_size)
-    expected = model(model_inputs, training=False).numpy()
-    assert np.abs(expected[..., 0] - expected[..., 1]).mean() > 0.1
     received = answers(model, model_inputs)
-    assert list(received) == ["start_logits", "end_logits"]
-    np.testing.assert_allclose(received["start_logits"], expected[..., 0], rtol=0, atol=1e-5)
-    np.testing.assert_allclose(received["end_logits"], expected[..., 1], rtol=0, atol=1e-5)
+    if head == "token":
+        outputs = {"logits": expected}
+    else:
+        assert np.abs(expected[..., 0] - expected[..., 1]).mean() > 0.1
+        outputs = {"start_logits": expected[..., 0], "end_logits": expected[..., 1]}
+    assert list(received) == list(outputs)
+    for name, values in outputs.items():
+        np.testing.assert_allclose(received[name], values, rtol=0, atol=1e-5)
 
 
-def test_heads_that_a_file_cannot_answer_with_are_refused_by_what_they_are(toy):
-    others = {
-        "an encoder without a head": models.build_encoder(toy.config),
-        "a masked language model": models.build_masked_lm(toy.config),
-    }
-    for what, model in others.items():
-        with pytest.raises(errors.ConfigError, match=rf"received {what}.*Fine-tune"):
-            graph.forward(model)
-
-
-def test_probabilities_of_spans_are_refused(toy):
-    model = models.build_span_classifier(toy.config)
-    with pytest.raises(errors.ConfigError, match=r"softmax.*answers with a span.*decoded"):
-        graph.forward(model, softmax=True)
+@pytest.mark.parametrize(
+    ("build", "options", "message"),
+    [
+        (models.build_encoder, {}, r"received an encoder without a head.*Fine-tune"),
+        (models.build_masked_lm, {}, r"received a masked language model.*Fine-tune"),
+        (models.build_span_classifier, {"softmax": True}, r"softmax.*answers with a span.*decoded"),
+    ],
+)
+def test_heads_that_a_file_cannot_answer_with_are_refused(build, options, message, toy):
+    with pytest.raises(errors.ConfigError, match=message):
+        graph.forward(build(toy.config), **options)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import shutil
 
 import numpy as np
 import pytest
-from ai_edge_litert.tools import flatbuffer_utils
 
 import export
 from export.checking import golden
@@ -17,7 +16,7 @@ from export.model.heads import HEADS, head_of_file
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import Batches, encode_examples
 from tfdistill.tasks import Examples, SpanRules, TaskSpec, spans, squad
-from tfdistill.tflite import TfliteModel, agreement
+from tfdistill.tflite import TfliteModel, agreement, editing
 from tfdistill.tokenization.reading import read_tokenizer
 
 LENGTHS = (16, 24)
@@ -27,12 +26,6 @@ SPANS = SpanRules(unanswerable=True, max_answer_length=5, n_best=4, null_thresho
 SPAN_TASK = TaskSpec("asked", "question", "answers", "context", kind="span", spans=SPANS)
 TAGS = ("O", "B-A", "I-A", "B-B", "I-B")
 TOKEN_TASK = TaskSpec("tagged", "0", "-1", kind="token", labels=TAGS)
-
-
-def toy_of(toy, model, task, texts, encoded):
-    """A toy whose labels are mostly its own answers."""
-    other = {"model": model, "task": task, "texts": texts, "encoded": encoded}
-    return dataclasses.replace(toy, lengths=LENGTHS, **other)
 
 
 def sentence(random, least, most):
@@ -68,7 +61,9 @@ def span_toy(toy, lively):
         gold = (text,) if text else ()
         start = question.context.index(text) if text else None
         labelled.append(dataclasses.replace(question, answers=gold, start=start))
-    return toy_of(toy, model, SPAN_TASK, *encode(labelled))
+    texts, encoded = encode(labelled)
+    other = {"model": model, "task": SPAN_TASK, "texts": texts, "encoded": encoded}
+    return dataclasses.replace(toy, lengths=LENGTHS, **other)
 
 
 @pytest.fixture(scope="session")
@@ -90,7 +85,8 @@ def token_toy(toy, lively):
     answers[::9] = 0
     labels = np.where(encoded.labels >= 0, answers, encoded.labels).astype(np.int32)
     encoded = dataclasses.replace(encoded, labels=labels)
-    return toy_of(toy, model, TOKEN_TASK, examples, encoded)
+    other = {"model": model, "task": TOKEN_TASK, "texts": examples, "encoded": encoded}
+    return dataclasses.replace(toy, lengths=LENGTHS, **other)
 
 
 @pytest.fixture(scope="session")
@@ -131,18 +127,14 @@ TIGHT = {
 }
 
 
-def outputs_of(toy, path, head):
-    file = TfliteModel(path)
-    said = model_logits(toy.model, toy.encoded, file.lengths), file_outputs(file, toy.encoded)
-    decided = [HEADS[head].decisions(outputs, toy.encoded) for outputs in said]
-    return said, agreement.compare(*said, decisions=decided)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("head", "name"), CASES)
 def test_the_file_answers_like_the_model_for_every_token(head, name, done):
     toy, path, card = done(head, name)
-    said, received = outputs_of(toy, path, head)
+    file = TfliteModel(path)
+    said = model_logits(toy.model, toy.encoded, file.lengths), file_outputs(file, toy.encoded)
+    decided = [HEADS[head].decisions(outputs, toy.encoded) for outputs in said]
+    received = agreement.compare(*said, decisions=decided)
     assert said[1].shape == (toy.encoded.num_tokens, 2 if head == "span" else 5)
     assert agreement.violations(received, TIGHT[name]) == []
     assert card.parity.sqnr_db == pytest.approx(received.sqnr_db, rel=1e-6)
@@ -169,18 +161,10 @@ def test_the_manifest_says_how_answers_are_read_off(done):
     assert manifest.read_manifest(path) == card
     assert (card.task.kind, card.task.labels, card.task.pair) == ("span", (), True)
     assert (card.task.text_column, card.task.pair_column) == (None, None)  # no cells of a table
-    assert card.task.span == manifest.SpanRecord(
-        doc_stride=6,
-        max_question_length=4,
-        max_answer_length=5,
-        n_best=4,
-        unanswerable=True,
-        null_threshold=0.3,
-    )
-    assert {n: (t.dtype, t.shape) for n, t in card.signatures["len16"].outputs.items()} == {
-        "start_logits": ("float32", (1, 16)),
-        "end_logits": ("float32", (1, 16)),
-    }
+    rules = dataclasses.asdict(SPANS)
+    assert card.task.span.model_dump() == {"doc_stride": 6, "max_question_length": 4, **rules}
+    outputs = {n: (t.dtype, t.shape) for n, t in card.signatures["len16"].outputs.items()}
+    assert outputs == dict.fromkeys(("start_logits", "end_logits"), ("float32", (1, 16)))
     assert card.labels_file is None
     _, path, card = done("token", "dynamic_wi8_afp32")
     assert (card.task.kind, card.task.labels, card.task.span) == ("token", TAGS, None)
@@ -302,37 +286,35 @@ def replayed(monkeypatch, source, alter):
     """Makes the converter hand out a changed copy of a file."""
 
     def hand_out(conversion, **_):
-        content = flatbuffer_utils.read_model(str(source))
+        content = editing.read(source)
         alter(content)
-        flatbuffer_utils.write_model(content, conversion.file)
+        editing.write(content, conversion.file)
 
     monkeypatch.setattr("export.model.signature.save", lambda *_, **__: None)
     monkeypatch.setattr("export.conversion.convert.run_in_child", hand_out)
 
 
-def test_mixed_up_starts_and_ends_are_refused(done, monkeypatch, tmp_path):
+def swap(content):
+    for entry in content.signatureDefs:
+        first, second = entry.outputs
+        first.tensorIndex, second.tensorIndex = second.tensorIndex, first.tensorIndex
+
+
+def test_neither_mixed_up_starts_and_ends_nor_the_file_of_another_head_is_taken(
+    done, monkeypatch, tmp_path
+):
     toy, path, _ = done("span", "float32")
-
-    def swap(content):
-        for entry in content.signatureDefs:
-            first, second = entry.outputs
-            first.tensorIndex, second.tensorIndex = second.tensorIndex, first.tensorIndex
-
     replayed(monkeypatch, path, swap)
     with pytest.raises(errors.ParityError) as caught:
         toy.export(tmp_path / "m.tflite", quantize="float32")
-    for quantity in ("max error", "mean error", "SQNR", "argmax"):
-        assert quantity in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
+    quantities = ("max error", "mean error", "SQNR", "argmax")
+    assert [quantity for quantity in quantities if quantity not in str(caught.value)] == []
 
-
-def test_a_model_of_spans_takes_the_place_of_no_classifier(done, toy, monkeypatch, tmp_path):
-    """The file of one head under the model of another is told by its outputs."""
     _, path, _ = done("token", "dynamic_wi8_afp32")
     replayed(monkeypatch, path.with_name(FLOATS), lambda content: None)
-    span = models.build_span_classifier(toy.config)
     with pytest.raises(errors.ExportError, match=r"outputs of len16: .*end_logits.*\(1, 16, 5\)"):
-        export.to_tflite(span, tmp_path / "m.tflite", lengths=LENGTHS, quantize="float32")
+        toy.export(tmp_path / "m.tflite", quantize="float32")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
