@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import types
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import models
-from tfdistill.data import batches
+from tfdistill import cli, config, models, weights
+from tfdistill.data import batches, vocab
 
 STUDENT = models.EncoderConfig(
     num_layers=2,
@@ -99,3 +102,59 @@ def write_documents(path):
     ]
     path.write_text("\n\n".join(documents), encoding="utf-8")
     return path
+
+
+def token_rows(tokenizer, lengths, *, seed=0, ids=None):
+    """Rows [CLS] ... [SEP] of ordinary tokens; no row as long as the batch is wide."""
+    random = np.random.default_rng(seed)
+    real = np.arange(max(lengths) + 2) < np.array(lengths)[:, None]
+    ordinary = np.setdiff1d(np.arange(tokenizer.vocab_size), tokenizer.special_ids)
+    drawn = np.where(real, random.choice(ids or ordinary, real.shape), tokenizer.pad_id)
+    drawn[:, 0] = tokenizer.cls_id
+    drawn[np.arange(len(lengths)), np.array(lengths) - 1] = tokenizer.sep_id
+    kinds = random.integers(0, 2, real.shape)
+    arrays = {"input_ids": drawn, "attention_mask": real, "token_type_ids": kinds}
+    return {name: tf.constant(array.astype(np.int32)) for name, array in arrays.items()}
+
+
+def save_encoder(folder, texts, shape):
+    """Saves an encoder of random weights in `bert`, with a vocabulary of the texts."""
+    vocab.write_vocab(vocab.train_vocab(texts, shape.vocab_size), folder / "vocab.txt")
+    encoder = randomise(models.build_encoder(shape), seed=1)
+    return weights.save_hf(encoder, folder / "bert", tokenizer=folder / "vocab.txt")
+
+
+def call(command):
+    """Calls a command where no `capsys` is: its exit code, and what it printed."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = cli.main(command)
+    return types.SimpleNamespace(code=code, shown=out.getvalue(), told=err.getvalue())
+
+
+def write_labelled(folder, words, labels, shape, *, seed=3, scale=0.3):
+    """Writes vocab.txt of the words, and a teacher of random weights for the labels."""
+    tokens = [*vocab.SPECIAL_TOKENS, *words]
+    vocab.write_vocab(tokens, folder / "vocab.txt")
+    shape = shape.replace(vocab_size=len(tokens))
+    teacher = randomise(models.build_classifier(shape, len(labels) or 1), seed, scale=scale)
+    names = labels or None
+    return weights.save_hf(
+        teacher, folder / "teacher", labels=names, tokenizer=folder / "vocab.txt"
+    )
+
+
+def one_stage(data, teacher, student, stage, **more):
+    """The recipe of a run of one stage, without baselines, whose models may be weak."""
+    return config.parse_recipe(
+        {
+            "name": "toy",
+            "data": data,
+            "teacher": {"export": False, "allow_weak": True, **teacher},
+            "student": {"allow_weak": True, **student},
+            "stages": {"only": stage},
+            "variants": {"student": {"stages": ["only"]}},
+            "baselines": "none",
+            **more,
+        }
+    )

@@ -3,30 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import toys
 
 from tfdistill import errors
 from tfdistill.data import batches, masking, streaming
-
-
-def special_ids(tokenizer):
-    ids = tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id
-    return list(ids)
-
-
-def features(tokenizer, lengths, *, seed=0):
-    """Rows [CLS] ... [SEP] of ordinary tokens; no row as long as the batch is wide."""
-    random = np.random.default_rng(seed)
-    real = np.arange(max(lengths) + 2) < np.array(lengths)[:, None]
-    ordinary = np.setdiff1d(np.arange(tokenizer.vocab_size), special_ids(tokenizer))
-    ids = np.where(real, random.choice(ordinary, real.shape), tokenizer.pad_id)
-    ids[:, 0] = tokenizer.cls_id
-    ids[np.arange(len(lengths)), np.array(lengths) - 1] = tokenizer.sep_id
-    arrays = {
-        "input_ids": ids,
-        "attention_mask": real,
-        "token_type_ids": random.integers(0, 2, ids.shape),
-    }
-    return {name: tf.constant(array.astype(np.int32)) for name, array in arrays.items()}
 
 
 def seed(step, number=3):
@@ -41,7 +21,7 @@ LENGTHS = (2, 3, 9, 40, 64, 64, 31, 17)
 
 
 def test_each_example_has_its_share_chosen_and_at_least_one(tokenizer):
-    batch = features(tokenizer, LENGTHS)
+    batch = toys.token_rows(tokenizer, LENGTHS)
     for rate in (0.15, 0.4):
         masked = arrays(masking.Masker(tokenizer, rate=rate)(batch, seed(0)))
         chosen = (masked["mlm_labels"] >= 0).sum(axis=1)
@@ -51,7 +31,7 @@ def test_each_example_has_its_share_chosen_and_at_least_one(tokenizer):
 
 
 def test_labels_are_the_original_ids_and_all_else_stays(tokenizer):
-    batch = features(tokenizer, LENGTHS)
+    batch = toys.token_rows(tokenizer, LENGTHS)
     ids = batch["input_ids"].numpy()
     masked = arrays(masking.Masker(tokenizer, rate=0.4)(batch, seed(1)))
     chosen = masked["mlm_labels"] >= 0
@@ -59,25 +39,25 @@ def test_labels_are_the_original_ids_and_all_else_stays(tokenizer):
     np.testing.assert_array_equal(masked["mlm_labels"], np.where(chosen, ids, -100))
     np.testing.assert_array_equal(masked["input_ids"][~chosen], ids[~chosen])
     assert (masked["input_ids"] != ids).sum() > 50
-    assert not np.isin(ids[chosen], special_ids(tokenizer)).any()
+    assert not np.isin(ids[chosen], tokenizer.special_ids).any()
     np.testing.assert_array_equal(masked["token_type_ids"], batch["token_type_ids"])
     np.testing.assert_array_equal(masked["attention_mask"], batch["attention_mask"])
 
 
 def test_special_tokens_inside_a_text_are_never_chosen(tokenizer):
-    batch = features(tokenizer, (60,) * 8)
+    batch = toys.token_rows(tokenizer, (60,) * 8)
     ids = batch["input_ids"].numpy()
-    ids[:, 5:55] = np.resize(special_ids(tokenizer)[1:], 50)
+    ids[:, 5:55] = np.resize(tokenizer.special_ids[1:], 50)
     batch["input_ids"] = tf.constant(ids)
     for options in ({}, {"token_counts": np.ones(tokenizer.vocab_size, int)}):
         masked = arrays(masking.Masker(tokenizer, rate=0.5, **options)(batch, seed(0)))
         labels = masked["mlm_labels"]
-        assert not np.isin(labels[labels >= 0], special_ids(tokenizer)).any()
+        assert not np.isin(labels[labels >= 0], tokenizer.special_ids).any()
         assert (labels >= 0).sum() == 8 * 8  # 60 - 50 - [CLS] - [SEP]: all that may be chosen
 
 
 def test_of_the_chosen_tokens_eight_tenths_are_hidden_and_one_tenth_is_random(tokenizer):
-    batch = features(tokenizer, (64,) * 128)
+    batch = toys.token_rows(tokenizer, (64,) * 128)
     ids = batch["input_ids"].numpy()
     masked = arrays(masking.Masker(tokenizer, rate=0.5)(batch, seed(0)))
     chosen = masked["mlm_labels"] >= 0
@@ -88,20 +68,17 @@ def test_of_the_chosen_tokens_eight_tenths_are_hidden_and_one_tenth_is_random(to
     # 4096 draws: the standard deviations are 0.006 and 0.005; a random token in 90 is the same.
     assert abs(hidden.mean() - 0.8) < 0.02
     assert abs(random.mean() - 0.1) < 0.02
-    assert not np.isin(shown[random], special_ids(tokenizer)).any()
+    assert not np.isin(shown[random], tokenizer.special_ids).any()
     kinds = tokenizer.vocab_size - 5
     assert len(set(shown[random].tolist())) > 0.9 * kinds
-    only = arrays(
-        masking.Masker(tokenizer, rate=0.5, mask_token_rate=0.0, random_token_rate=1.0)(
-            batch, seed(0)
-        )
-    )
+    masker = masking.Masker(tokenizer, rate=0.5, mask_token_rate=0.0, random_token_rate=1.0)
+    only = arrays(masker(batch, seed(0)))
     assert (only["input_ids"] != tokenizer.mask_id).all()
     assert (only["input_ids"] != ids)[chosen].mean() > 0.95
 
 
 def test_every_position_of_a_row_has_the_same_chance(tokenizer):
-    batch = features(tokenizer, (12, 7) * 100)
+    batch = toys.token_rows(tokenizer, (12, 7) * 100)
     masker = masking.Masker(tokenizer, rate=0.2)
     times = np.zeros((2, 14))
     for step in range(6):
@@ -119,7 +96,7 @@ def test_smoothed_masking_counts_over_the_whole_batch(tokenizer, rng):
     masker = masking.Masker(tokenizer, token_counts=counts)
     per_row = set()
     for lengths in (LENGTHS, (3, 4), (64,) * 4):
-        batch = features(tokenizer, lengths)
+        batch = toys.token_rows(tokenizer, lengths)
         for step in range(3):
             chosen = masker(batch, seed(step))["prediction_mask"].numpy()
             assert chosen.sum() == int(0.15 * sum(lengths) + 0.5)
@@ -144,7 +121,7 @@ def test_smoothed_masking_draws_by_the_power_of_the_count(tokenizer):
 
 
 def test_the_head_answers_at_every_real_token_on_request(tokenizer):
-    batch = features(tokenizer, LENGTHS)
+    batch = toys.token_rows(tokenizer, LENGTHS)
     masked = arrays(masking.Masker(tokenizer, predict="all")(batch, seed(0)))
     alone = arrays(masking.Masker(tokenizer)(batch, seed(0)))
     np.testing.assert_array_equal(masked["prediction_mask"], batch["attention_mask"])
@@ -154,7 +131,7 @@ def test_the_head_answers_at_every_real_token_on_request(tokenizer):
 def test_the_pieces_of_a_word_are_chosen_together(tokenizer):
     piece = next(i for i, token in enumerate(tokenizer.vocab) if token.startswith("##"))
     begins = np.array([not token.startswith("##") for token in tokenizer.vocab])
-    batch = features(tokenizer, (40, 2, 3, 64, 64), seed=4)
+    batch = toys.token_rows(tokenizer, (40, 2, 3, 64, 64), seed=4)
     ids = batch["input_ids"].numpy()
     ids[2, 1] = piece  # a row may begin with a piece
     batch["input_ids"] = tf.constant(ids)
@@ -167,22 +144,21 @@ def test_the_pieces_of_a_word_are_chosen_together(tokenizer):
         whole = [word for word in words if (labels[word[0] : word[1]] >= 0).all()]
         sizes |= {end - begin for begin, end in whole}
         assert sum(end - begin for begin, end in whole) == (labels >= 0).sum()
-        ordinary = len([w for w in words if ids[row, w[0]] not in special_ids(tokenizer)])
+        ordinary = len([w for w in words if ids[row, w[0]] not in tokenizer.special_ids])
         assert len(whole) == min(max(1, int(0.3 * len(words) + 0.5)), ordinary)
     assert {1, 2} <= sizes
 
 
 @pytest.mark.slow
 def test_a_seed_gives_its_masks_again_and_another_step_gives_others(tokenizer):
-    batch = features(tokenizer, LENGTHS)
+    batch = toys.token_rows(tokenizer, LENGTHS)
     for options in ({}, {"token_counts": np.ones(tokenizer.vocab_size, int)}):
         masker = masking.Masker(tokenizer, **options)
         first = arrays(masker(batch, seed(5)))
         again = arrays(tf.function(masker)(batch, seed(5)))
         for name, value in first.items():
             np.testing.assert_array_equal(value, again[name])
-        others = [masker(batch, seed(6)), masker(batch, seed(5, number=4))]
-        for other in others:
+        for other in (masker(batch, seed(6)), masker(batch, seed(5, number=4))):
             assert (other["mlm_labels"].numpy() != first["mlm_labels"]).any()
             assert (other["input_ids"].numpy() != first["input_ids"]).any()
 
@@ -216,11 +192,8 @@ def test_a_resumed_stream_has_the_batches_and_masks_of_an_uninterrupted_one(toke
     plain = list(batches.Batches(examples, batch_size=5, seed=2).dataset(epochs=3))
     for (inputs, labels), (masked_inputs, masked_labels) in zip(plain, whole, strict=True):
         np.testing.assert_array_equal(labels, masked_labels)
-        restored = np.where(
-            masked_inputs["mlm_labels"] >= 0,
-            masked_inputs["mlm_labels"],
-            masked_inputs["input_ids"],
-        )
+        masks, shown = masked_inputs["mlm_labels"], masked_inputs["input_ids"]
+        restored = np.where(masks >= 0, masks, shown)
         np.testing.assert_array_equal(restored, inputs["input_ids"])
 
 

@@ -35,16 +35,14 @@ def test_f1_counts_the_positive_class_by_its_name():
     assert turned.compute_metrics(LOGITS[:, ::-1], 1 - gold)["f1"] == pytest.approx(usual)
 
 
-def test_f1_of_a_class_that_is_neither_there_nor_predicted_is_zero():
+def test_f1_and_matthews_are_zero_where_they_are_not_defined():
     nobody = np.zeros(3, int)
     assert BINARY.compute_metrics(np.eye(2)[nobody], nobody)["f1"] == 0.0
     spec = dataclasses.replace(BINARY, labels=("a", "b", "c"), metrics=("f1",), primary_metric="f1")
     assert spec.compute_metrics(np.eye(3)[nobody], nobody)["f1"] == pytest.approx(1 / 3)
-
-
-@pytest.mark.parametrize("gold", [GOLD, np.zeros(6, int), np.ones(6, int)])
-def test_matthews_of_a_constant_answer_is_zero(gold):
-    assert BINARY.compute_metrics(np.tile([0.0, 1.0], (6, 1)), gold)["matthews"] == 0.0
+    constant = np.tile([0.0, 1.0], (6, 1))
+    for gold in (GOLD, np.zeros(6, int), np.ones(6, int)):
+        assert BINARY.compute_metrics(constant, gold)["matthews"] == 0.0
 
 
 def test_correlations_equal_their_formulas():
@@ -105,15 +103,10 @@ def test_auc_looks_at_the_order_not_at_the_decision():
     turned = dataclasses.replace(MATCHING, positive_label="no")
     assert turned.compute_metrics(logits, np.array([0, 1, 1]))["auc"] == 1.0
     assert turned.compute_metrics(logits, np.array([0, 0, 1]))["auc"] == 1.0
-
-
-def test_auc_of_one_class_alone_is_that_of_guessing():
-    assert MATCHING.compute_metrics(LOGITS, np.ones(6, int))["auc"] == 0.5
+    assert MATCHING.compute_metrics(LOGITS, np.ones(6, int))["auc"] == 0.5  # no pair to order
 
 
 def test_auc_needs_two_labels():
-    with pytest.raises(errors.ConfigError, match="labels: expected two for the metric auc"):
-        dataclasses.replace(MATCHING, labels=("a", "b", "c"))
     late = dataclasses.replace(MATCHING, labels=())
     with pytest.raises(errors.ConfigError, match="two for the metric auc"):
         late.with_labels(("a", "b", "c"))
@@ -141,17 +134,9 @@ def test_a_label_is_predicted_above_even_odds():
     for logit, expected in ((1e-3, 1.0), (0.0, 0.0), (-1e-3, 0.0)):
         logits = np.array([[logit, -1.0, -1.0]])
         assert TOPICS.compute_metrics(logits, gold)["exact_match"] == expected
-
-
-def test_nothing_said_where_nothing_is_there_is_right_but_has_no_f1():
+    # Nothing said where nothing is there is right, but has no F1.
     values = TOPICS.compute_metrics(-np.ones((2, 3)), np.zeros((2, 3)))
     assert values == {"micro_f1": 0.0, "macro_f1": 0.0, "exact_match": 1.0}
-
-
-@pytest.mark.parametrize("shape", [(4,), (4, 2), (3, 3)])
-def test_labels_of_another_shape_are_refused(shape):
-    with pytest.raises(errors.ShapeError):
-        TOPICS.compute_metrics(np.zeros((4, 3)), np.zeros(shape))
 
 
 # Any kind of task.
@@ -173,6 +158,9 @@ def test_a_score_is_that_of_the_labels_of_the_examples():
     assert scored == BINARY.compute_metrics(LOGITS, GOLD)
     gold = np.eye(3, dtype=np.float32)
     assert TOPICS.score(2 * gold - 1, examples_of(gold))["exact_match"] == 1.0
+    for shape in ((4,), (4, 2), (3, 3)):
+        with pytest.raises(errors.ShapeError):
+            TOPICS.compute_metrics(np.zeros((4, 3)), np.zeros(shape))
     with pytest.raises(errors.DataError, match="labelled examples"):
         bare = dataclasses.replace(examples_of(gold), labels=None)
         TOPICS.score(2 * gold - 1, bare)
@@ -201,12 +189,6 @@ def test_f1_of_a_named_class_is_that_of_scikit_learn(rng):
         # Ratios of the same whole numbers, rounded once or twice.
         assert list(values.values()) == pytest.approx(expected, rel=1e-15)
         assert list(values) == list(metrics)
-
-
-@pytest.mark.parametrize("metric", ["f1:maybe", "accuracy:no", "f1:"])
-def test_a_class_that_the_task_does_not_have_is_refused(metric):
-    with pytest.raises(errors.ConfigError, match="f1:LABEL of one of"):
-        dataclasses.replace(BINARY, metrics=(metric,), primary_metric=metric)
 
 
 @pytest.mark.parametrize(

@@ -3,24 +3,10 @@ import collections
 import numpy as np
 import pytest
 import tensorflow as tf
+import toys
 
 from tfdistill import errors
 from tfdistill.data import batches, noise, streaming
-
-
-def features(tokenizer, lengths, *, ids=None):
-    """Rows [CLS] ... [SEP] and padding, wider than the longest."""
-    width = max(lengths) + 3
-    real = np.arange(width) < np.array(lengths)[:, None]
-    ordinary = np.setdiff1d(np.arange(tokenizer.vocab_size), tokenizer.special_ids)
-    drawn = np.random.default_rng(0).choice(ids or ordinary, real.shape)
-    drawn[:, 0] = tokenizer.cls_id
-    drawn[np.arange(len(lengths)), np.array(lengths) - 1] = tokenizer.sep_id
-    return {
-        "input_ids": tf.constant(np.where(real, drawn, tokenizer.pad_id), tf.int32),
-        "attention_mask": tf.constant(real, tf.int32),
-        "token_type_ids": tf.constant(real * (drawn % 2), tf.int32),
-    }
 
 
 def changed(tokenizer, batch, *, step=0, **options):
@@ -35,7 +21,7 @@ def changed(tokenizer, batch, *, step=0, **options):
 
 
 def test_special_tokens_and_padding_stay_and_none_is_drawn(tokenizer):
-    batch = features(tokenizer, (2, 3, 9, 200, 64))
+    batch = toys.token_rows(tokenizer, (2, 3, 9, 200, 64))
     after, before = changed(tokenizer, batch, share=1.0, highest_rate=1.0)
     special = np.isin(before, tokenizer.special_ids)
     np.testing.assert_array_equal(after[special], before[special])
@@ -44,7 +30,7 @@ def test_special_tokens_and_padding_stay_and_none_is_drawn(tokenizer):
 
 
 def test_a_share_of_the_examples_is_changed_at_rates_up_to_the_highest(tokenizer):
-    batch = features(tokenizer, (400,) * 400)
+    batch = toys.token_rows(tokenizer, (400,) * 400)
     for share, highest in ((1.0, 0.5), (0.3, 0.8)):
         after, before = changed(tokenizer, batch, share=share, highest_rate=highest)
         kinds = tokenizer.vocab_size - len(tokenizer.special_ids)
@@ -59,7 +45,7 @@ def test_a_share_of_the_examples_is_changed_at_rates_up_to_the_highest(tokenizer
 
 def test_replacements_are_as_frequent_as_in_the_batch(tokenizer):
     rare, often, other = np.setdiff1d(np.arange(tokenizer.vocab_size), tokenizer.special_ids)[:3]
-    batch = features(tokenizer, (300,) * 60, ids=[rare, *[often] * 3, *[other] * 6])
+    batch = toys.token_rows(tokenizer, (300,) * 60, ids=[rare, *[often] * 3, *[other] * 6])
     after, before = changed(tokenizer, batch, share=1.0, highest_rate=1.0)
     left = after[(before == other) & (after != other)]  # 1 : 3 among what replaced the third
     assert (left == often).mean() == pytest.approx(0.75, abs=0.03)

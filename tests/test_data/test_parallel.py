@@ -6,10 +6,10 @@ import pathlib
 import signal
 import sys
 import threading
+from unittest import mock
 
 import apache_beam
 import pytest
-import toys
 
 from tfdistill import errors
 from tfdistill.data import parallel, preparation, shard_files
@@ -19,33 +19,6 @@ DIRECT = ("--runner", "DirectRunner")
 REPEATED = (*DIRECT, "--direct_runner_bundle_repeat=2")
 THREADS = (*DIRECT, "--direct_num_workers=3", "--direct_running_mode=multi_threading")
 PROCESSES = (*DIRECT, "--direct_num_workers=2", "--direct_running_mode=multi_processing")
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    return toys.write_documents(tmp_path_factory.mktemp("text") / "a.txt")
-
-
-@pytest.fixture
-def prepare(text, tokenizer, tmp_path):
-    def run(folder="out", path=text, **options):
-        options = {"max_length": 24, "shard_bytes": 500, "seed": 3, **options}
-        return preparation.prepare_corpus(path, tokenizer, tmp_path / folder, **options)
-
-    return run
-
-
-@pytest.fixture
-def written(monkeypatch):
-    """The names of the shards that are written."""
-    names, write = [], shard_files.write_shard
-
-    def counted(encoded, path):
-        names.append(pathlib.Path(path).name)
-        return write(encoded, path)
-
-    monkeypatch.setattr(shard_files, "write_shard", counted)
-    return names
 
 
 def contents(folder):
@@ -72,19 +45,26 @@ def test_a_pipeline_writes_the_same_files(pipeline, options, prepare, tmp_path, 
     assert corpus.complete and corpus.num_shards > 3
 
 
-def test_a_failed_range_is_named_and_the_others_are_kept(prepare, tmp_path, monkeypatch, written):
-    prepare("whole")
-    write, written[:] = shard_files.write_shard, []
+def failing_at(name, error):
+    write = shard_files.write_shard
 
     def broken(encoded, path):
-        if pathlib.Path(path).name == "part-00003.tfrecord":
-            raise errors.DataError("the third is cursed")
+        if pathlib.Path(path).name == name:
+            raise error
         return write(encoded, path)
 
-    monkeypatch.setattr(shard_files, "write_shard", broken)
-    with pytest.raises(errors.DataError, match=r"a\.txt, bytes \d+ to \d+: the third is cursed$"):
+    return mock.patch.object(shard_files, "write_shard", broken)
+
+
+def test_a_failed_range_is_named_and_the_others_are_kept(prepare, tmp_path, written):
+    prepare("whole")
+    written.clear()
+    cursed = failing_at("part-00003.tfrecord", errors.DataError("the third is cursed"))
+    with (
+        cursed,
+        pytest.raises(errors.DataError, match=r"a\.txt, bytes \d+ to \d+: the third is cursed$"),
+    ):
         prepare(pipeline=DIRECT)
-    monkeypatch.setattr(shard_files, "write_shard", write)
     assert not shard_files.read_manifest(tmp_path / "out").complete
     num_shards = shard_files.read_manifest(tmp_path / "out").num_shards
     assert len(written) == num_shards - 1
@@ -94,19 +74,12 @@ def test_a_failed_range_is_named_and_the_others_are_kept(prepare, tmp_path, monk
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-def test_a_pipeline_that_breaks_says_where_and_goes_on(prepare, tmp_path, monkeypatch, written):
+def test_a_pipeline_that_breaks_says_where_and_goes_on(prepare, tmp_path):
     prepare("whole")
-    write = shard_files.write_shard
-
-    def full(encoded, path):
-        if pathlib.Path(path).name == "part-00002.tfrecord":
-            raise OSError(28, "No space left on device")
-        return write(encoded, path)
-
-    monkeypatch.setattr(shard_files, "write_shard", full)
-    with pytest.raises(errors.EnvironmentFault, match=r"bytes \d+ to \d+: OSError.*No space left"):
+    told = r"bytes \d+ to \d+: OSError.*No space left"
+    full = failing_at("part-00002.tfrecord", OSError(28, "No space left on device"))
+    with full, pytest.raises(errors.EnvironmentFault, match=told):
         prepare(pipeline=DIRECT)
-    monkeypatch.setattr(shard_files, "write_shard", write)
     # What the breakdown left is good for processes, too.
     prepare(resume=True)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")

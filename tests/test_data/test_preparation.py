@@ -6,28 +6,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import toys
 
 from tfdistill import errors
 from tfdistill.data import preparation, shard_files, shards, vocab
 from tfdistill.io import ledger, locks
 from tfdistill.tokenization.reading import read_tokenizer
-
-SHARD_BYTES = 400
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    return toys.write_documents(tmp_path_factory.mktemp("text") / "a.txt")
-
-
-@pytest.fixture
-def prepare(text, tokenizer, tmp_path):
-    def run(folder="out", path=text, tokenizer=tokenizer, **options):
-        options = {"max_length": 24, "shard_bytes": SHARD_BYTES, "seed": 3, **options}
-        return shards.prepare_corpus(path, tokenizer, tmp_path / folder, **options)
-
-    return run
 
 
 def contents(folder):
@@ -101,7 +84,9 @@ def test_a_preparation_that_was_stopped_goes_on_to_the_same_files(prepare, tmp_p
     assert done == []
 
 
-def test_a_text_that_changed_in_its_middle_is_prepared_anew(prepare, text, tmp_path, monkeypatch):
+def test_a_text_that_changed_in_its_middle_is_prepared_anew(
+    prepare, text, tmp_path, written, monkeypatch
+):
     monkeypatch.setattr(preparation, "_FINGERPRINTED", 10)
     path = tmp_path / "a.txt"
     path.write_bytes(text.read_bytes())
@@ -109,10 +94,7 @@ def test_a_text_that_changed_in_its_middle_is_prepared_anew(prepare, text, tmp_p
     content = path.read_text()
     middle = content.index(" film ", len(content) // 2)
     path.write_text(f"{content[:middle]} good {content[middle + 6 :]}")
-    written, write = [], shard_files.write_shard
-    monkeypatch.setattr(
-        shard_files, "write_shard", lambda *args: written.append(args) or write(*args)
-    )
+    written.clear()
     prepare("out", path, resume=True)
     assert len(written) == 1
     prepare("anew", path)

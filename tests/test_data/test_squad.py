@@ -15,10 +15,14 @@ def entry(key="q1", question="Who sat?", answers=(("The cat", 0),), **more):
     return {"id": key, "question": question, "answers": entries, **more}
 
 
-def write(folder, *entries, name="dev.json", context=CONTEXT):
+def file_of(*entries):
+    data = [{"title": "Cats", "paragraphs": [{"context": CONTEXT, "qas": list(entries)}]}]
+    return json.dumps({"version": "1.1", "data": data})
+
+
+def write(folder, *entries, name="dev.json"):
     path = folder / name
-    data = [{"title": "Cats", "paragraphs": [{"context": context, "qas": list(entries)}]}]
-    path.write_text(json.dumps({"version": "1.1", "data": data}), encoding="utf-8")
+    path.write_text(file_of(*entries), encoding="utf-8")
     return path
 
 
@@ -49,6 +53,19 @@ def test_an_answer_outside_its_context_is_left_out_of_training_and_counted(tmp_p
         squad.read_questions(only, training=True)
 
 
+BROKEN = [
+    ({"id": 7}, r"qas\[0\]\.id: expected a string, received 7"),
+    ({"question": None}, r"qas\[0\]\.question"),
+    ({"answers": "The cat"}, r"qas\[0\]: .*'answers'"),
+    ({"answers": [{"answer_start": 0}]}, r"answers\[0\]\.text"),
+    ({"answers": [{"text": "The cat"}]}, "a text and its answer_start"),
+    ({"answers": [{"text": "", "answer_start": 0}]}, "a text and its answer_start"),
+    ({"answers": [{"text": "The cat", "answer_start": -5}]}, "a text and its answer_start"),
+    ({"is_impossible": "false"},
+     r"qas\[0\]\.is_impossible: expected true or false, received 'false'"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -62,38 +79,15 @@ def test_an_answer_outside_its_context_is_left_out_of_training_and_counted(tmp_p
             '{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": "1", "answers": []}]}]}]}',
             r"qas\[0\]: expected an answer",
         ),
+        (file_of(entry(), entry()), r"qas\[1\]: .*that of data\[0\].*qas\[0\]"),
+        *((file_of({**entry(), **broken}), says) for broken, says in BROKEN),
     ],
 )
-def test_a_malformed_file_is_explained_with_the_place(tmp_path, content, says):
+def test_a_malformed_file_or_question_is_explained_with_the_place(tmp_path, content, says):
     path = tmp_path / "dev.json"
     path.write_text(content)
     with pytest.raises(errors.DataError, match=says):
-        squad.read_questions(path)
-
-
-@pytest.mark.parametrize(
-    ("broken", "says"),
-    [
-        ({"id": 7}, r"qas\[0\]\.id: expected a string, received 7"),
-        ({"question": None}, r"qas\[0\]\.question"),
-        ({"answers": "The cat"}, r"qas\[0\]: .*'answers'"),
-        ({"answers": [{"answer_start": 0}]}, r"answers\[0\]\.text"),
-        ({"answers": [{"text": "The cat"}]}, "a text and its answer_start"),
-        ({"answers": [{"text": "", "answer_start": 0}]}, "a text and its answer_start"),
-        ({"answers": [{"text": "The cat", "answer_start": -5}]}, "a text and its answer_start"),
-        ({"is_impossible": "false"},
-         r"qas\[0\]\.is_impossible: expected true or false, received 'false'"),
-    ],
-)  # fmt: skip
-def test_a_malformed_question_is_explained_with_the_place(tmp_path, broken, says):
-    path = write(tmp_path, {**entry(), **broken})
-    with pytest.raises(errors.DataError, match=says):
-        squad.read_questions(path, unanswerable="is_impossible" in broken)
-
-
-def test_ids_are_unique(tmp_path):
-    with pytest.raises(errors.DataError, match=r"qas\[1\]: .*that of data\[0\].*qas\[0\]"):
-        squad.read_questions(write(tmp_path, entry(), entry()))
+        squad.read_questions(path, unanswerable="is_impossible" in content)
 
 
 # The scores. Expected values follow the published evaluation scripts, worked out by hand.

@@ -7,6 +7,7 @@ from tfdistill import errors, tasks
 from tfdistill.tasks import texts
 
 TASK = tasks.TaskSpec("toy", "text", "label", labels=("no", "yes"))
+EMBEDDING = tasks.TaskSpec("own", "a", "score", "b", kind="embedding")
 
 
 def write(path, *rows):
@@ -170,6 +171,10 @@ def test_broken_rows_of_qqp_are_left_out_and_counted(tmp_path):
     ("fields", "message"),
     [
         ({"metrics": ("accurracy",)}, "received 'accurracy'. Did you mean 'accuracy'"),
+        *(({"metrics": (name,), "primary_metric": name}, "f1:LABEL of one of")
+          for name in ("f1:maybe", "accuracy:no", "f1:")),
+        ({"metrics": ("auc",), "primary_metric": "auc", "labels": ("a", "b", "c")},
+         "labels: expected two for the metric auc"),
         ({"primary_metric": "f1"}, r"one of \('accuracy',\), received 'f1'"),
         ({"labels": ("a", "a")}, "each name once"),
         ({"labels": ("a",)}, "at least two"),
@@ -186,7 +191,7 @@ def test_broken_rows_of_qqp_are_left_out_and_counted(tmp_path):
         ({"kind": "embedding", "label_column": "", "labels": ()}, "pair_column: expected the col"),
         ({"kind": "embedding", "pair_column": "b"}, "labels: expected none for the kind embedding"),
     ],
-)
+)  # fmt: skip
 def test_a_contradictory_task_is_refused(fields, message):
     if "kind" in fields:
         fields = {"layout": "", "metrics": (), "primary_metric": "", **fields}
@@ -202,11 +207,12 @@ def test_a_contradictory_task_is_refused(fields, message):
         ("sst2", ("good", "bad"), r"the names \('negative', 'positive'\), received"),
         ("stsb", ("a", "b"), "numbers, no names"),
         ("squad", ("start", "end"), "answers, no names"),
+        (EMBEDDING, ("x", "y"), "similarities, no names"),
     ],
 )
 def test_names_that_are_none_of_the_task_are_refused(name, labels, message):
     with pytest.raises(errors.DataError, match=message):
-        tasks.task(name).with_labels(labels)
+        (tasks.task(name) if isinstance(name, str) else name).with_labels(labels)
 
 
 def test_tasks_are_found_by_any_spelling_of_their_name():
@@ -278,9 +284,6 @@ def test_real_glue_files_are_read_whole(shared_data, name):
             assert int((examples.labels == 1).sum()) == second
 
 
-EMBEDDING = tasks.TaskSpec("own", "a", "score", "b", kind="embedding")
-
-
 def test_an_embedding_is_measured_on_pairs_of_texts_by_themselves(tmp_path):
     (tmp_path / "dev.tsv").write_text("a\tscore\tb\nfirst\t2.5\tsecond\nthird\t0\tfourth\n")
     examples = tasks.load_examples(EMBEDDING, tmp_path, "dev")
@@ -311,12 +314,7 @@ def test_an_embedding_learns_from_texts_each_once(tmp_path, name, content, lines
     assert sorted(examples.lines) == lines
     assert examples.labels is None
     assert not examples.paired
-
-
-def test_an_embedding_has_no_labels():
     with pytest.raises(
         errors.ConfigError, match=r"metrics: expected recall_at_1.* without a label"
     ):
         dataclasses.replace(EMBEDDING, label_column="")
-    with pytest.raises(errors.DataError, match="similarities, no names"):
-        EMBEDDING.with_labels(("x", "y"))

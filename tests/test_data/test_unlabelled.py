@@ -9,6 +9,7 @@ from tfdistill import config, errors, tasks
 from tfdistill.data import batches, unlabelled
 
 TASK = tasks.TaskSpec("t", "text", "label", labels=("no", "yes"))
+EMBEDDING = tasks.TaskSpec("v", "text", "score", pair_column="other", kind="embedding")
 PAIRS = tasks.TaskSpec("p", "text", "label", pair_column="other", labels=("no", "yes"))
 
 
@@ -37,13 +38,8 @@ def test_plain_text_has_a_text_in_each_line_that_is_not_blank(tmp_path):
         ("label|text\nyes|good\n", "line 1: .* received the names of columns"),
     ],
 )
-@pytest.mark.parametrize("of_task", [True, False], ids=["unlabelled", "embedding"])
-def test_a_table_is_never_read_as_lines(lines, message, of_task, tmp_path):
-    spec = (
-        TASK
-        if of_task
-        else tasks.TaskSpec("v", "text", "score", pair_column="other", kind="embedding")
-    )
+@pytest.mark.parametrize("spec", [TASK, EMBEDDING], ids=["unlabelled", "embedding"])
+def test_a_table_is_never_read_as_lines(lines, message, spec, tmp_path):
     with pytest.raises(errors.DataError, match=message):
         read(tmp_path, "more.txt", lines, spec)
 
@@ -95,6 +91,9 @@ def test_each_text_is_kept_once_and_those_with_labels_not_at_all(tmp_path):
     assert left.dropped == 3
 
 
+UNWEIGHTED = {"x": {"loss": "GoldLabels", "weight": 0}}
+
+
 @pytest.mark.parametrize(
     ("stage", "needs"),
     [
@@ -107,13 +106,7 @@ def test_each_text_is_kept_once_and_those_with_labels_not_at_all(tmp_path):
         ({"kind": "prediction"}, False),
         ({"kind": "intermediate"}, False),
         ({"kind": "relations"}, False),
-        (
-            {
-                "kind": "combination",
-                "losses": {"x": {"loss": "GoldLabels", "weight": 0}, "y": {"loss": "LogitMSE"}},
-            },
-            False,
-        ),
+        ({"kind": "combination", "losses": {**UNWEIGHTED, "y": {"loss": "LogitMSE"}}}, False),
         ({"kind": "combination", "losses": {"x": {"loss": "GoldLabels"}}}, True),
     ],
 )

@@ -56,10 +56,7 @@ def test_a_vocabulary_that_cannot_be_written_leaves_the_old_one(tmp_path):
     [
         ([*SPECIAL, "b", "a"], r"id 5 \(line 6\): expected 'a' as in the teacher's, received 'b'"),
         ([*SPECIAL, "a"], r"id 6 .*: expected 'b' as in the teacher's, received no token"),
-        (
-            [*SPECIAL, "a", "b", "c"],
-            r"id 7 .*: expected no token as in the teacher's, received 'c'",
-        ),
+        ([*SPECIAL, *"abc"], r"id 7 .*: expected no token as in the teacher's, received 'c'"),
     ],
 )
 def test_the_first_token_that_differs_is_named(student, message):
@@ -103,16 +100,14 @@ def test_the_real_vocabularies_are_read_whole(shared_data, name, size):
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
-def test_so_does_a_tokenizer_json_beside_it(lower_case, tmp_path):
-    path, tokens = tmp_path / "vocab.txt", SPECIAL
-    vocab.write_vocab(tokens, path)
-    WordPiece(tokens, lower_case=lower_case).save_json(str(tmp_path / "tokenizer.json"))
-    assert read_tokenizer(path).lower_case is lower_case
-
-
-def test_a_malformed_word_of_the_folder_is_refused(tmp_path):
+def test_the_case_is_that_of_a_tokenizer_json_beside_it_unless_a_setting_is_malformed(
+    lower_case, tmp_path
+):
     path = tmp_path / "vocab.txt"
     vocab.write_vocab(SPECIAL, path)
+    WordPiece(SPECIAL, lower_case=lower_case).save_json(str(tmp_path / "tokenizer.json"))
+    assert read_tokenizer(path).lower_case is lower_case
+    (tmp_path / "tokenizer.json").unlink()
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": "yes"}')
     with pytest.raises(errors.VocabularyError, match="do_lower_case: expected true or false"):
         read_tokenizer(path)
