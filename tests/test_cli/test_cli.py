@@ -1,6 +1,7 @@
 """The command line: exit codes, stdout and stderr, help, errors that say what to do."""
 
 import errno
+import functools
 import json
 import os
 import subprocess
@@ -15,12 +16,15 @@ from tfdistill.commands import runs as recipe_commands
 COMMANDS = [command.name for command in cli.commands()]
 
 
-def test_the_commands_are_those_of_the_manual():
+def test_the_commands_are_those_of_the_manual_and_loaded_by_their_names():
     assert set(COMMANDS) == {
         *("run", "recipes", "finetune", "distill", "evaluate", "export", "inspect"),
         *("benchmark", "compare", "report", "doctor", "demo", "data", "pretrain", "compress"),
         *("quickstart", "answers", "predict", "index"),
     }
+    assert list(cli._VERBS) == COMMANDS
+    for verb in COMMANDS:
+        assert verb in [command.name for command in cli.commands(verb)]
 
 
 def test_help_imports_no_tensorflow():
@@ -125,6 +129,22 @@ def test_doctor_goes_on_where_nothing_temporary_can_be_written(monkeypatch, caps
     assert {"devices", "disk"} <= states.keys()
 
 
+@pytest.fixture
+def seen(monkeypatch):
+    """Ends each work of `run` where it would begin; lists what it was asked for."""
+    from tfdistill import run
+
+    calls = []
+
+    def stand_in(name, recipe, out, **arguments):
+        calls.append((name, recipe, arguments))
+        raise errors.ConfigError("seen enough")
+
+    for name in ("run_recipe", "finetune", "distill_variant"):
+        monkeypatch.setattr(run, name, functools.partial(stand_in, name))
+    return calls
+
+
 @pytest.mark.parametrize(
     ("line", "work", "options"),
     [
@@ -144,19 +164,11 @@ def test_doctor_goes_on_where_nothing_temporary_can_be_written(monkeypatch, caps
         ("compress r --methods prune --task assistant --out o", "distill_variant", {"devices": 1}),
     ],
 )
-def test_where_to_work_reaches_the_training(line, work, options, monkeypatch, tmp_path):
-    from tfdistill import run
-
+def test_where_to_work_reaches_the_training(line, work, options, seen, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # a user's runs are not in the way
-    seen = {}
-
-    def stand_in(recipe, out, **arguments):
-        seen.update(arguments)
-        raise errors.ConfigError("seen enough")
-
-    monkeypatch.setattr(run, work, stand_in)
     assert cli.main(line.split()) == 2
-    assert options.items() <= seen.items()
+    ((name, _, arguments),) = seen
+    assert name == work and options.items() <= arguments.items()
 
 
 def test_a_student_is_compared_by_the_metric_of_its_task(monkeypatch, tmp_path, capsys):
@@ -180,12 +192,6 @@ def test_a_student_is_compared_by_the_metric_of_its_task(monkeypatch, tmp_path, 
     assert "WARNING: the student is below the baseline tfidf." in shown
 
 
-def test_every_verb_is_loaded_by_its_name():
-    assert list(cli._VERBS) == COMMANDS
-    for verb in COMMANDS:
-        assert verb in [command.name for command in cli.commands(verb)]
-
-
 def test_a_verb_imports_no_module_of_another():
     program = (
         "import sys; from tfdistill import cli\n"
@@ -195,16 +201,7 @@ def test_a_verb_imports_no_module_of_another():
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
-def test_distill_knows_the_model_before_the_fine_tuning_of_a_run(tmp_path, monkeypatch):
-    from tfdistill import run
-
-    seen = []
-
-    def stand_in(recipe, out, **arguments):
-        seen.append(recipe)
-        raise errors.ConfigError("seen enough")
-
-    monkeypatch.setattr(run, "distill_variant", stand_in)
+def test_distill_knows_the_model_before_the_fine_tuning_of_a_run(tmp_path, seen):
     teacher, before = tmp_path / "teacher", tmp_path / "bert"
     checkpoint = teacher / "teacher" / "model" / "hf"
     checkpoint.mkdir(parents=True)
@@ -220,11 +217,13 @@ def test_distill_knows_the_model_before_the_fine_tuning_of_a_run(tmp_path, monke
     command = ["distill", "--teacher", str(teacher), "--student", "bert_tiny"]
     command += ["--task", "assistant", "--out", str(tmp_path / "out")]
     assert cli.main(command) == 2
-    assert (seen[0].teacher.general, seen[0].baselines) == (str(before), "cheap")
     before.rmdir()
     assert cli.main([*command, "--baselines", "none", "--hidden-act", "gelu_tanh"]) == 2
-    assert (seen[1].teacher.general, seen[1].baselines) == (None, "none")
-    assert (seen[0].student.hidden_act, seen[1].student.hidden_act) == (None, "gelu_tanh")
+    recipes = [recipe for _, recipe, _ in seen]
+    assert [(r.teacher.general, r.baselines, r.student.hidden_act) for r in recipes] == [
+        (str(before), "cheap", None),
+        (None, "none", "gelu_tanh"),
+    ]
 
 
 def test_a_student_and_a_teacher_below_a_baseline_are_named():

@@ -1,18 +1,15 @@
 """`tfdistill quickstart` on few rows of each label: an encoder tuned on pairs, cross-validated."""
 
-import contextlib
 import csv
-import io
 import json
 import re
-import types
 
 import numpy as np
 import pytest
 import toys
 
-from tfdistill import cli, config, manifest, models, weights
-from tfdistill.data import answers, vocab
+from tfdistill import cli, config, manifest, models
+from tfdistill.data import answers
 
 WORDS = {
     "music": ("song", "tune", "band", "play"),
@@ -47,9 +44,7 @@ def inputs(tmp_path_factory):
         with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([("text", "label"), *drawn(seed, 8)])
     texts = [text for text, _ in drawn(3, 40)]
-    vocab.write_vocab(vocab.train_vocab(texts, 200), folder / "vocab.txt")
-    encoder = toys.randomise(models.build_encoder(SHAPE), seed=1)
-    weights.save_hf(encoder, folder / "bert", tokenizer=folder / "vocab.txt")
+    toys.save_encoder(folder, texts, SHAPE)
     return folder
 
 
@@ -61,12 +56,9 @@ def quickstart(folder, *more):
 
 @pytest.fixture(scope="module")
 def done(inputs):
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = cli.main(quickstart(inputs, "--out", str(inputs / "run")))
-    return types.SimpleNamespace(
-        run=inputs / "run", code=code, shown=out.getvalue(), told=err.getvalue()
-    )
+    called = toys.call(quickstart(inputs, "--out", str(inputs / "run")))
+    called.run = inputs / "run"
+    return called
 
 
 @pytest.mark.spine

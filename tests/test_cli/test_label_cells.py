@@ -6,8 +6,7 @@ import json
 import pytest
 import toys
 
-from tfdistill import cli, models, weights
-from tfdistill.data import vocab
+from tfdistill import cli, models
 
 TEXTS = [f"the {a} is {b} on day {n}" for n in range(10) for a in ("box", "cable", "lamp", "case")
          for b in ("good", "bad", "late")]  # fmt: skip
@@ -20,10 +19,7 @@ SHAPE = models.EncoderConfig(
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
     folder = tmp_path_factory.mktemp("teacher")
-    vocab.write_vocab(vocab.train_vocab(TEXTS, 120), folder / "vocab.txt")
-    encoder = toys.randomise(models.build_encoder(SHAPE), seed=1)
-    weights.save_hf(encoder, folder / "bert", tokenizer=folder / "vocab.txt")
-    return folder / "bert"
+    return toys.save_encoder(folder, TEXTS, SHAPE)
 
 
 def write_csv(path, labels, texts=TEXTS, **dialect):

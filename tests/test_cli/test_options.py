@@ -108,14 +108,24 @@ def test_a_copied_recipe_runs_as_the_original(tmp_path, capsys):
     assert "Use --overwrite" in capsys.readouterr().err
 
 
-def test_quiet_prints_the_result_and_errors_only(monkeypatch, capsys):
+@pytest.fixture
+def command_of(monkeypatch):
+    """Makes a function the one command, x."""
+
+    def replace(execute):
+        command = base.Command(name="x", summary="x", examples=(), execute=execute)
+        monkeypatch.setattr(cli, "commands", lambda verb: [command])
+
+    return replace
+
+
+def test_quiet_prints_the_result_and_errors_only(command_of, capsys):
     def execute(args):
         print("progress", file=sys.stderr)
         print("result")
         raise cli.errors.ConfigError("wrong")
 
-    command = base.Command(name="x", summary="x", examples=(), execute=execute)
-    monkeypatch.setattr(cli, "commands", lambda verb: [command])
+    command_of(execute)
     for arguments, progress in ((["-q", "x"], ""), (["x", "--quiet"], ""), (["x"], "progress\n")):
         assert cli.main(arguments) == 2
         assert capsys.readouterr() == ("result\n", f"{progress}tfdistill x: wrong\n")
@@ -137,16 +147,10 @@ def test_streams_that_the_shell_closed_are_named_or_empty(closed, code, printed,
     assert message in done.stderr and bool(done.stderr) == bool(message)
 
 
-def test_without_locks_is_an_option_of_every_command(monkeypatch):
+def test_without_locks_is_an_option_of_every_command(monkeypatch, command_of):
     monkeypatch.setenv(locks.VARIABLE, "")
     read = []
-    command = base.Command(
-        name="x",
-        summary="x",
-        examples=(),
-        execute=lambda _: read.append(os.environ[locks.VARIABLE]),
-    )
-    monkeypatch.setattr(cli, "commands", lambda verb: [command])
+    command_of(lambda _: read.append(os.environ[locks.VARIABLE]))
     assert cli.main(["x"]) == cli.main(["x", "--no-lock"]) == 0
     assert read == ["", "1"]
 
@@ -155,15 +159,14 @@ def test_without_locks_is_an_option_of_every_command(monkeypatch):
     ("seconds", "told"),
     [(9.9, ""), (12.3, "finished in 12.3 seconds\n"), (75.2, "finished in 1:15 minutes\n")],
 )
-def test_a_long_command_tells_its_time(seconds, told, monkeypatch, capsys):
+def test_a_long_command_tells_its_time(seconds, told, command_of, monkeypatch, capsys):
     clock = [100.0]
     monkeypatch.setattr(cli.time, "monotonic", lambda: clock[0])
 
     def execute(_):
         clock[0] += seconds
 
-    command = base.Command(name="x", summary="x", examples=(), execute=execute)
-    monkeypatch.setattr(cli, "commands", lambda verb: [command])
+    command_of(execute)
     assert cli.main(["x"]) == 0
     assert capsys.readouterr().err == told
 

@@ -25,6 +25,12 @@ def vocab_file(text):
     return path
 
 
+@pytest.fixture
+def prepare(text, vocab_file):
+    command = ["data", "prepare", str(text), "--vocab", str(vocab_file), "--max-length", "24"]
+    return lambda out, *more: cli.main([*command, "--out", str(out), *more])
+
+
 def last_json(capsys):
     return json.loads(capsys.readouterr().out)
 
@@ -48,29 +54,27 @@ def test_a_vocabulary_is_learnt_from_files(text, vocab_file, tmp_path, capsys):
     )
 
 
-def test_a_corpus_is_prepared_resumed_and_replaced(text, vocab_file, tmp_path, capsys):
-    arguments = ["data", "prepare", str(text), "--vocab", str(vocab_file), "--max-length", "24"]
-    arguments += ["--out", str(tmp_path / "shards"), "--shard-mb", "0.004", "--json"]
-    assert cli.main(arguments) == 0
+def test_a_corpus_is_prepared_resumed_and_replaced(prepare, tmp_path, capsys):
+    arguments = tmp_path / "shards", "--shard-mb", "0.004", "--json"
+    assert prepare(*arguments) == 0
     result = last_json(capsys)
     assert result["num_shards"] > 3 and result["num_examples"] > 60
-    assert cli.main(arguments) == 2
+    assert prepare(*arguments) == 2
     assert "--resume to continue" in capsys.readouterr().err
-    assert cli.main([*arguments, "--resume"]) == 0
+    assert prepare(*arguments, "--resume") == 0
     assert last_json(capsys) == result
-    assert cli.main([*arguments, "--overwrite", "--next-sentence", "--seed", "3"]) == 0
+    assert prepare(*arguments, "--overwrite", "--next-sentence", "--seed", "3") == 0
     manifest = json.loads((tmp_path / "shards" / "corpus.json").read_text())
     assert manifest["settings"]["next_sentence"] and manifest["settings"]["seed"] == 3
 
 
-def test_a_runner_takes_the_rest_of_the_line(text, vocab_file, tmp_path, capsys):
-    arguments = ["data", "prepare", str(text), "--vocab", str(vocab_file), "--max-length", "24"]
-    arguments += ["--shard-mb", "0.004", "--json"]
-    assert cli.main([*arguments, "--out", str(tmp_path / "here")]) == 0
+def test_a_runner_takes_the_rest_of_the_line(prepare, tmp_path, capsys):
+    options = ["--shard-mb", "0.004", "--json"]
+    assert prepare(tmp_path / "here", *options) == 0
     result = last_json(capsys)
     runner = ["--runner", "DirectRunner", "--direct_num_workers", "2"]
     runner += ["--direct_running_mode", "multi_threading"]
-    assert cli.main([*arguments, "--out", str(tmp_path / "there"), *runner]) == 0
+    assert prepare(tmp_path / "there", *options, *runner) == 0
     assert last_json(capsys) == {**result, "folder": str(tmp_path / "there")}
     for name in ("corpus.json", "part-00002.tfrecord"):
         written = (tmp_path / "there" / name).read_bytes()
@@ -87,11 +91,9 @@ def test_a_runner_takes_the_rest_of_the_line(text, vocab_file, tmp_path, capsys)
         (["DirectRunner", "--direct_num_worker", "2"], "--direct_num_workers"),
     ],
 )
-def test_a_strange_runner_is_misuse(rest, message, text, vocab_file, tmp_path, capsys):
-    arguments = ["data", "prepare", str(text), "--vocab", str(vocab_file)]
-    arguments += ["--out", str(tmp_path / "out"), "--runner", *rest]
+def test_a_strange_runner_is_misuse(rest, message, prepare, tmp_path, capsys):
     try:
-        code = cli.main(arguments)
+        code = prepare(tmp_path / "out", "--runner", *rest)
     except SystemExit as stopped:
         code = stopped.code
     assert code == 2
@@ -169,10 +171,7 @@ def test_a_strange_override_is_misuse(capsys):
 
 
 @pytest.mark.parametrize("size", ["nan", "inf", "0", "-1", "1e-9"])
-def test_a_shard_of_no_size_is_refused(size, text, vocab_file, tmp_path, capsys):
-    command = f"data prepare {text} --vocab {vocab_file} --out {tmp_path}/out --shard-mb {size}"
-    assert cli.main(command.split()) == 1
-    assert (
-        "--shard-mb: expected a finite size of at least one byte, received"
-        in capsys.readouterr().err
-    )
+def test_a_shard_of_no_size_is_refused(size, prepare, tmp_path, capsys):
+    assert prepare(tmp_path / "out", "--shard-mb", size) == 1
+    expected = "--shard-mb: expected a finite size of at least one byte, received"
+    assert expected in capsys.readouterr().err

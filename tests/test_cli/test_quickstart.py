@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import analysis, cli, config, errors, models, report, results, run, tasks, weights
+from tfdistill import analysis, cli, config, errors, models, report, results, run, tasks
 from tfdistill.commands import quickstart_plan, quickstart_recipe
-from tfdistill.data import answers, labelled_file, synthetic, vocab
+from tfdistill.data import answers, labelled_file, synthetic
 from tfdistill.io import reading
 from tfdistill.results import quantities
 from tfdistill.run import durations
@@ -29,11 +29,7 @@ SHAPE = models.EncoderConfig(
     max_positions=64,
 )
 QUICK = [
-    *(
-        "teacher.finetune.min_steps=4",
-        "teacher.finetune.epochs=1",
-        "teacher.allow_weak=true",
-    ),
+    *("teacher.finetune.min_steps=4", "teacher.finetune.epochs=1", "teacher.allow_weak=true"),
     *("stages.joint.epochs=1", "stages.joint.min_steps=null", "student.allow_weak=true"),
     *("benchmark.runs=3", "benchmark.min_seconds=0", "benchmark.repetitions=1"),
 ]
@@ -48,9 +44,7 @@ def inputs(tmp_path_factory):
     rows = [("id", "utterance", "intent"), *((i, *row) for i, row in enumerate(chosen[:120]))]
     with open(folder / "my data.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file, delimiter=";").writerows(rows)
-    vocab.write_vocab(vocab.train_vocab(list(commands), 200), folder / "vocab.txt")
-    encoder = toys.randomise(models.build_encoder(SHAPE), seed=1)
-    weights.save_hf(encoder, folder / "bert", tokenizer=folder / "vocab.txt")
+    toys.save_encoder(folder, list(commands), SHAPE)
     (folder / "bert" / "vocab.txt").unlink()  # as transformers 5 saves a model
     return folder
 
@@ -70,15 +64,9 @@ def distilling(folder, *more, out=None):
 @pytest.fixture(scope="module")
 def done(inputs):
     """(folder, exit code); what was printed is in `told` and `shown`."""
-    import contextlib
-    import io
-
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = cli.main(distilling(inputs))
-    return types.SimpleNamespace(
-        folder=inputs, run=inputs / "a run", code=code, shown=out.getvalue(), told=err.getvalue()
-    )
+    called = toys.call(distilling(inputs))
+    called.folder, called.run = inputs, inputs / "a run"
+    return called
 
 
 @pytest.mark.spine
@@ -179,16 +167,6 @@ def test_what_trains_no_student_names_the_teacher_as_one(change, fact, recipe_of
     values = recipe_of().model_dump(mode="json")
     with pytest.raises(errors.ConfigError, match=fact):
         config.parse_recipe({**values, **change})
-
-
-@pytest.mark.parametrize(
-    ("layers", "width", "small"), [(2, 128, True), (4, 312, True), (6, 384, False)]
-)
-def test_a_teacher_is_small_up_to_tinybert(layers, width, small):
-    shape = SHAPE.replace(
-        num_layers=layers, hidden_size=width, num_heads=2, intermediate_size=3 * width
-    )
-    assert quickstart_recipe.is_small(shape, 64) is small
 
 
 def test_a_dry_run_is_a_page_and_with_v_the_recipe(inputs, capsys, tmp_path):
@@ -390,25 +368,30 @@ def test_a_recipe_that_cannot_run_replaces_no_earlier_run(done, capsys):
     assert "--student: expected an existing path" in capsys.readouterr().err
 
 
+@pytest.fixture
+def began(monkeypatch):
+    """Ends a run where it would begin; lists the recipes."""
+    recipes = []
+
+    def begin(recipe, out, **options):
+        recipes.append(recipe)
+        raise errors.DataError("stop", "here", "this")
+
+    monkeypatch.setattr(run, "run_recipe", begin)
+    return recipes
+
+
 def test_texts_that_promise_an_error_are_split_off_and_named_where_they_are(
-    inputs, tmp_path, monkeypatch, capsys
+    inputs, tmp_path, began, capsys
 ):
     commands = dict(zip(*synthetic.generate(6000, seed=5), strict=True))
     rows = list(commands.items())[:2100]
     with open(tmp_path / "data.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("utterance", "intent"), *rows])
-    began = []
-
-    def begin(recipe, out, **options):
-        began.append(config.missing_inputs(recipe))
-        raise errors.DataError("stop", "here", "this")
-
-    monkeypatch.setattr(run, "run_recipe", begin)
     arguments = distilling(inputs)
     for option, value in (("--data", "data.csv"), ("--out", "out")):
         arguments[arguments.index(option) + 1] = str(tmp_path / value)
     assert cli.main(arguments) == 1
-    assert began == [[]]
     with open(tmp_path / "out" / "data" / "promise.csv", encoding="utf-8", newline="") as file:
         assert len(list(csv.reader(file))) >= 1 + 200
 
@@ -421,7 +404,8 @@ def test_texts_that_promise_an_error_are_split_off_and_named_where_they_are(
     assert "other texts: 2, too few to raise the thresholds" in capsys.readouterr().err
     copy = tmp_path / "out" / "data" / "other.txt"
     assert config.saved_recipe(tmp_path / "out").data.other == str(copy)
-    assert copy.read_bytes() == other.read_bytes() and began == [[], []]
+    assert copy.read_bytes() == other.read_bytes()
+    assert [config.missing_inputs(recipe) for recipe in began] == [[], []]
     other.write_text(f"{rows[7][0].upper()}\n")
     assert cli.main([*arguments, "--overwrite"]) == 1
     assert "expected no text of the labelled set, received 1 row" in capsys.readouterr().err
@@ -446,28 +430,17 @@ def test_minutes_take_steps_of_the_student_away(recipe_of):
             quickstart_plan.bound_steps(proposal, parts, 2)
 
 
-def test_a_run_with_a_budget_is_continued_from_wherever_it_ended(inputs, tmp_path, monkeypatch):
-    recipes = []
-
-    def begin(recipe, out, **options):
-        recipes.append(recipe)
-        raise errors.DataError("stop", "here", "this")
-
-    monkeypatch.setattr(run, "run_recipe", begin)
+def test_a_run_with_a_budget_is_continued_from_wherever_it_ended(inputs, tmp_path, began):
     arguments = command(inputs, "--size-mb", "1", out=tmp_path / "out")
     assert cli.main(arguments) == 1
     assert cli.main([*arguments, "--resume"]) == 1
     (tmp_path / "out" / "recipe.yaml").unlink()  # killed while the run's files were written
     (tmp_path / "out" / "data" / "test.csv").unlink()
     assert cli.main([*arguments, "--resume"]) == 1
-    assert len(recipes) == 3 and recipes[0] == recipes[1] == recipes[2]
+    assert len(began) == 3 and began[0] == began[1] == began[2]
 
 
-def test_a_run_that_split_similar_texts_is_continued_as_it_was(inputs, tmp_path, monkeypatch):
-    def begin(recipe, out, **options):
-        raise errors.DataError("stop", "here", "this")
-
-    monkeypatch.setattr(run, "run_recipe", begin)
+def test_a_run_that_split_similar_texts_is_continued_as_it_was(inputs, tmp_path, began):
     words = [f"{verb} the {thing}" for verb in ("start", "stop", "set", "find", "show")
              for thing in ("light", "music", "alarm", "timer", "door", "fan")]  # fmt: skip
     rows = [(f"{word} at {n}", "ab"[len(word) % 2]) for n in range(4) for word in words]
@@ -475,10 +448,10 @@ def test_a_run_that_split_similar_texts_is_continued_as_it_was(inputs, tmp_path,
     with file.open("w", newline="", encoding="utf-8") as opened:
         csv.writer(opened).writerows([("text", "label"), *rows])
     arguments = ["quickstart", "--teacher", str(inputs / "bert"), "--data", str(file)]
-    arguments += ["--out", str(out)]
+    arguments += ["--out", str(out), "--set", "teacher.allow_weak=true"]
     assert cli.main(arguments) == 1
     record = json.loads((out / "quickstart.json").read_text())
-    assert record.pop("similar_together") is True
+    assert record.pop("similar_together") is True and record.pop("checksum")
     assert cli.main([*arguments, "--resume"]) == 1
     before = labelled_file.read_labelled_file(file, "rows", promise=True, similar_together=False)
     sets = [(out / "data" / f"{name}.csv").read_text() for name in before.sets]
@@ -486,35 +459,42 @@ def test_a_run_that_split_similar_texts_is_continued_as_it_was(inputs, tmp_path,
     (out / "quickstart.json").write_text(json.dumps(record))
     written = [(out / "data" / f"{name}.csv").read_text() for name in before.sets]
     assert written != sets
-    assert cli.main([*arguments, "--resume"]) == 1  # begin's, and no other
+    assert cli.main([*arguments, "--resume"]) == 1
+    assert len(began) == 3
     assert written == [(out / "data" / f"{name}.csv").read_text() for name in before.sets]
 
 
-def test_answers_take_the_place_of_a_teacher(recipe_of):
+def test_answers_a_method_and_a_precision_reach_the_trainings(recipe_of):
     recipe = recipe_of(answers=["llm.jsonl"], student="./bert")
     assert recipe.teacher.answers.files == ("llm.jsonl",)
     assert recipe.teacher.finetune is None and recipe.student.start == "./bert"
     frozen = recipe_of(set=["teacher.finetune.method=frozen"])
     assert frozen.teacher.finetune.method == "frozen"
+    mixed = recipe_of(precision="auto")
+    assert mixed.teacher.finetune.precision == mixed.stages["joint"].precision == "auto"
+    assert recipe_of().stages["joint"].precision == "float32"
 
 
 @pytest.mark.parametrize(
-    ("layers", "width", "heads", "ffn", "student"),
+    ("layers", "width", "heads", "ffn", "student", "small"),
     [
-        (6, 384, 12, 1536, "pruned:layers=3,ffn=768"),  # MiniLM
-        (12, 768, 12, 3072, "pruned:layers=4,ffn=768,width=384"),  # BERT-base
-        (24, 1024, 16, 4096, "pruned:layers=8,ffn=768,width=384"),  # BERT-large
-        (2, 128, 2, 512, "pruned:layers=2,ffn=256"),  # BERT-tiny
-        (4, 312, 12, 1200, "pruned:layers=3,ffn=624"),  # TinyBERT
+        (6, 384, 12, 1536, "pruned:layers=3,ffn=768", False),  # MiniLM
+        (12, 768, 12, 3072, "pruned:layers=4,ffn=768,width=384", False),  # BERT-base
+        (24, 1024, 16, 4096, "pruned:layers=8,ffn=768,width=384", False),  # BERT-large
+        (2, 128, 2, 512, "pruned:layers=2,ffn=256", True),  # BERT-tiny
+        (4, 312, 12, 1200, "pruned:layers=3,ffn=624", True),  # TinyBERT
     ],
 )
-def test_the_student_fits_its_teacher(layers, width, heads, ffn, student):
+def test_the_student_fits_its_teacher_which_is_small_up_to_tinybert(
+    layers, width, heads, ffn, student, small
+):
     from tfdistill import pruning
 
     teacher = SHAPE.replace(
         num_layers=layers, hidden_size=width, num_heads=heads, intermediate_size=ffn
     )
     assert quickstart_recipe.choose_student(teacher) == student
+    assert quickstart_recipe.is_small(teacher, 64) is small
     pruning.pruned_config(teacher, config.parse_pruned(student))
 
 
@@ -645,12 +625,6 @@ def recipe_of(tmp_path, monkeypatch):
         return quickstart_recipe.make_plan(args, "t", checkpoint, data, tmp_path).recipe
 
     return make
-
-
-def test_the_precision_is_that_of_both_trainings(recipe_of):
-    recipe = recipe_of(precision="auto")
-    assert recipe.teacher.finetune.precision == recipe.stages["joint"].precision == "auto"
-    assert recipe_of().stages["joint"].precision == "float32"
 
 
 @pytest.mark.parametrize(

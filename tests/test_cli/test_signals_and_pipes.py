@@ -124,18 +124,13 @@ def test_a_command_whose_reader_has_left_ends_with_the_code_of_its_result(monkey
         finished.append(args)
         return 1
 
-    command = command_that(execute)
+    command = base.Command(name="x", summary="x", examples=(), execute=execute)
     monkeypatch.setattr(cli, "commands", lambda verb: [command])
     with open(write, "w") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
         assert cli.main(["x"]) == 1
         assert finished
         monkeypatch.undo()
-
-
-def command_that(execute):
-
-    return base.Command(name="x", summary="x", examples=(), execute=execute)
 
 
 def test_predict_reads_no_further_than_its_reader():

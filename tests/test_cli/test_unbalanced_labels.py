@@ -7,7 +7,6 @@ import pytest
 import toys
 
 from tfdistill import cli, models, weights
-from tfdistill.data import vocab
 from tfdistill.training import callbacks
 
 pytestmark = pytest.mark.slow
@@ -23,10 +22,7 @@ SHAPE = models.EncoderConfig(
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
     folder = tmp_path_factory.mktemp("teacher")
-    vocab.write_vocab(vocab.train_vocab(TEXTS, 120), folder / "vocab.txt")
-    encoder = toys.randomise(models.build_encoder(SHAPE), seed=1)
-    weights.save_hf(encoder, folder / "bert", tokenizer=folder / "vocab.txt")
-    return folder / "bert"
+    return toys.save_encoder(folder, TEXTS, SHAPE)
 
 
 def write(path, labels, texts=TEXTS):
