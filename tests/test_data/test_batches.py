@@ -99,9 +99,7 @@ def test_the_plan_depends_on_seed_and_epoch_alone(examples):
     assert [batch.tolist() for batch in first.plan(1)] == plan(3, 1)
     assert plan(3, 1) != plan(3, 2)
     assert plan(3, 1) != plan(4, 1)
-
-
-def test_epochs_differ_in_who_shares_a_batch_and_in_the_order_of_batches(examples):
+    # Epochs differ in who shares a batch and in the order of batches.
     batches = Batches(examples, batch_size=8)
     one, two = ({frozenset(b.tolist()) for b in batches.plan(epoch)} for epoch in (0, 1))
     assert len(one & two) < len(one) / 2
@@ -132,7 +130,7 @@ def test_a_resumed_stream_goes_on_with_the_same_batches(examples, options):
         assert [flat(value) for value in rest.as_numpy_iterator()] == whole[start:]
 
 
-def test_a_batch_is_padded_to_its_longest_example():
+def test_a_batch_is_padded_to_its_longest_example_or_without_bucketing_to_max_length():
     encoded = encoded_of([3, 2, 4], pad_id=9)
     (features, labels), *none = elements(Batches(encoded, batch_size=3, shuffle=False))
     assert not none
@@ -140,12 +138,7 @@ def test_a_batch_is_padded_to_its_longest_example():
     assert features["attention_mask"].tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
     assert features["token_type_ids"].tolist() == [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
     assert labels.tolist() == [1, 0, 2]
-    assert {array.dtype for array in features.values()} == {np.dtype(np.int32)}
-    assert labels.dtype == np.int32
-
-
-def test_without_bucketing_a_batch_is_padded_to_max_length():
-    encoded = encoded_of([3, 2, 4])
+    assert {array.dtype for array in (*features.values(), labels)} == {np.dtype(np.int32)}
     batches = Batches(encoded, batch_size=2, bucketing=False, max_length=6)
     assert [f["input_ids"].shape for f, _ in elements(batches)] == [(2, 6), (1, 6)]
     specs = batches.dataset().element_spec[0]
@@ -197,16 +190,8 @@ def test_dropped_examples_differ_from_epoch_to_epoch_and_batches_are_full(exampl
         ({"batch_size": 0}, errors.ConfigError, "batch_size: expected at least 1, received 0"),
         ({"token_budget": 4}, errors.DataError, "token_budget: expected at least 5, .* received 4"),
         ({"max_length": 4}, errors.DataError, "max_length = 4 tokens, received 5 in example 2"),
-        (
-            {"token_budget": 6, "bucketing": False, "max_length": 7},
-            errors.DataError,
-            "at least 7",
-        ),
-        (
-            {"token_budget": 64, "drop_remainder": True},
-            errors.ConfigError,
-            "drop_remainder or token_budget, received both",
-        ),
+        ({"token_budget": 6, "bucketing": False, "max_length": 7}, errors.DataError, "at least 7"),
+        ({"token_budget": 64, "drop_remainder": True}, errors.ConfigError, "budget, received both"),
         ({"drop_remainder": True}, errors.DataError, "at least batch_size = 32"),
         ({"extra": {"x": np.zeros((2, 1))}}, errors.ShapeError, r"'x': expected 3 rows, received"),
         ({"extra": {"input_ids": np.zeros(3)}}, errors.ConfigError, "a new name"),
@@ -217,21 +202,15 @@ def test_options_that_cannot_be_met_are_refused(options, error, message):
         Batches(encoded_of([2, 3, 5]), **options)
 
 
-def test_no_examples_and_weights_without_labels_are_refused():
+def test_examples_and_starts_that_make_no_stream_are_refused():
     empty = EncodedExamples(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.uint8))
     with pytest.raises(errors.DataError, match="at least one example, received none"):
         Batches(empty)
     with pytest.raises(errors.ConfigError, match="sample weights: expected labels"):
         Batches(encoded_of([2, 3], weights=True, labels=False))
-
-
-@pytest.mark.parametrize(("epochs", "start"), [(1, 2), (1, -1), (-1, 0)])
-def test_a_start_outside_the_stream_is_refused(epochs, start):
-    with pytest.raises(errors.ConfigError, match="start_step: expected 0 to"):
-        Batches(encoded_of([2, 3])).dataset(epochs=epochs, start_step=start)
-
-
-def test_arrays_that_do_not_fit_together_are_refused():
+    for epochs, start in ((1, 2), (1, -1), (-1, 0)):
+        with pytest.raises(errors.ConfigError, match="start_step: expected 0 to"):
+            Batches(encoded_of([2, 3])).dataset(epochs=epochs, start_step=start)
     good = encoded_of([2, 3])
     for fields in (
         {"offsets": np.array([0, 2, 4])},

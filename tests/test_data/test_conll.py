@@ -10,6 +10,7 @@ from tfdistill.data import batches, tagged_words
 from tfdistill.tasks import conll, tags
 
 NER = tasks.task("ner")
+TAGGED = dataclasses.replace(NER, labels=("O", "B-X", "I-X"))
 
 
 def write(folder, text, name="train.txt", encoding="utf-8"):
@@ -207,19 +208,13 @@ def test_an_entity_counts_only_with_type_and_both_ends_right():
 
 def test_without_entities_the_scores_are_zero():
     assert scored(["O O"], ["O O"])["entity_f1"] == 0.0
-    assert scored(["B-PER"], ["O"]) == {
-        "entity_f1": 0.0,
-        "entity_precision": 0.0,
-        "entity_recall": 0.0,
-        "accuracy": 0.0,
-    }
+    assert scored(["B-PER"], ["O"]) == dict.fromkeys(NER.metrics, 0.0)
     for gold, answers, words in ((["O O"], ["O"], 2), ([""], [""], 0), ([], [], 0)):
         with pytest.raises(errors.ShapeError, match=f"one for each of {words} words"):
             scored(gold, answers)
 
 
 def test_rows_of_one_sentence_are_scored_together(tokenizer):
-    spec = dataclasses.replace(NER, labels=("O", "B-X", "I-X"))
     # The entity goes over the cut between the two rows of the first sentence.
     words = [["a", "b", "c", "d"], ["good"]]
     encoded = encode(tokenizer, words, [[0, 1, 2, 0], [1]], max_length=4)
@@ -227,24 +222,23 @@ def test_rows_of_one_sentence_are_scored_together(tokenizer):
     logits = np.zeros((encoded.num_tokens, 3))
     for token, label in enumerate(encoded.labels):
         logits[token, label if label >= 0 else 1] = 3.0
-    scores = spec.score(logits, encoded)
-    assert scores == dict.fromkeys(spec.metrics, 1.0)
+    scores = TAGGED.score(logits, encoded)
+    assert scores == dict.fromkeys(TAGGED.metrics, 1.0)
     wrong = logits.copy()
     wrong[5] = [0, 9, 0]  # c becomes B-X: two short entities instead of the long one
-    assert spec.score(wrong, encoded)["entity_precision"] == pytest.approx(1 / 3)
+    assert TAGGED.score(wrong, encoded)["entity_precision"] == pytest.approx(1 / 3)
     apart = encoded.select([0, 2, 1])  # another sentence comes between the two rows
     places = np.concatenate([np.arange(4), np.arange(8, 11), np.arange(4, 8)])
-    scores = spec.score(wrong[places], apart)
+    scores = TAGGED.score(wrong[places], apart)
     assert scores["entity_precision"] == pytest.approx(1 / 3)
     with pytest.raises(errors.ShapeError, match=r"shapes \(11, 3\) and \(11,\)"):
-        spec.score(logits[:-1], encoded)
+        TAGGED.score(logits[:-1], encoded)
 
 
 def test_an_entity_ends_with_its_sentence(tokenizer):
-    spec = dataclasses.replace(NER, labels=("O", "B-X", "I-X"))
     encoded = encode(tokenizer, [["a", "b"], ["c", "d"], ["a"]], [[0, 1], [2, 0], [2]])
     answers = [0, 1, 0, 0, 2]  # all but the entity of the second sentence
     logits = np.zeros((encoded.num_tokens, 3))
     logits[np.flatnonzero(encoded.labels >= 0), answers] = 3.0
-    scores = spec.score(logits, encoded)
+    scores = TAGGED.score(logits, encoded)
     assert (scores["entity_precision"], scores["entity_recall"]) == (1.0, pytest.approx(2 / 3))

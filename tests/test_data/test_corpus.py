@@ -74,26 +74,22 @@ def test_whole_sentences_are_packed_and_no_example_crosses_a_document(tmp_path, 
         assert (row[0], row[-1]) == (tokenizer.cls_id, tokenizer.sep_id)
 
 
-def test_all_text_is_kept_in_order(tmp_path, tokenizer, long_text):
-    path = write(tmp_path / "a.txt", long_text)
-    encoded = corpus.encode_corpus(path, tokenizer, 24)
-    together = [t for i in range(len(encoded)) for t in body(encoded, i, tokenizer)]
-    assert together == pieces(tokenizer, long_text)
-    assert encoded.lengths.max() <= 24
-
-
-def test_a_part_of_a_corpus_is_drawn_from_all_of_it(tmp_path, tokenizer, long_text):
+def test_all_text_is_kept_in_order_and_a_part_is_drawn_from_all_of_it(
+    tmp_path, tokenizer, long_text
+):
     path = write(tmp_path / "a.txt", long_text)
     whole = corpus.encode_corpus(path, tokenizer, 24)
-    part = corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=1)
+    together = [t for i in range(len(whole)) for t in body(whole, i, tokenizer)]
+    assert together == pieces(tokenizer, long_text)
+    assert whole.lengths.max() <= 24
+    part, again, other = (
+        corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=seed) for seed in (1, 1, 2)
+    )
     assert 400 <= part.num_tokens < 400 + 24
     rows = [whole.row(i).tolist() for i in range(len(whole))]
     places = [rows.index(part.row(i).tolist()) for i in range(len(part))]
     assert max(places) > len(whole) * 0.7
-    again = corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=1)
-    assert again.ids.tolist() == part.ids.tolist()
-    other = corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=2)
-    assert other.ids.tolist() != part.ids.tolist()
+    assert again.ids.tolist() == part.ids.tolist() != other.ids.tolist()
     everything = corpus.encode_corpus(path, tokenizer, 24, max_tokens=10**9)
     assert everything.ids.tolist() == whole.ids.tolist()
 
@@ -102,12 +98,12 @@ def test_unusable_input_is_refused(tmp_path, tokenizer):
     empty = write(tmp_path / "empty.txt", " \n\n")
     silent = write(tmp_path / "silent.txt", "\u200b")
     good = write(tmp_path / "good.txt", "good")
-    with pytest.raises(errors.DataError, match=r"empty\.txt: expected text"):
-        corpus.encode_corpus([good, empty], tokenizer)
-    with pytest.raises(errors.DataError):
-        corpus.encode_corpus(tmp_path / "nowhere.txt", tokenizer)
-    with pytest.raises(errors.DataError, match="corpus: expected words"):
-        corpus.encode_corpus(silent, tokenizer)
-    for options in ({"max_length": 2}, {"max_tokens": 0}):
-        with pytest.raises(errors.DataError):
-            corpus.encode_corpus(good, tokenizer, **options)
+    for paths, options, told in (
+        ([good, empty], {}, r"empty\.txt: expected text"),
+        (tmp_path / "nowhere.txt", {}, "nowhere"),
+        (silent, {}, "corpus: expected words"),
+        (good, {"max_length": 2}, "max_length"),
+        (good, {"max_tokens": 0}, "max_tokens"),
+    ):
+        with pytest.raises(errors.DataError, match=told):
+            corpus.encode_corpus(paths, tokenizer, **options)

@@ -21,13 +21,6 @@ def test_rows_of_a_table_keep_their_answers_and_lines(tmp_path):
     )
 
 
-def test_a_row_of_a_table_is_no_line_of_an_index(tmp_path):
-    path = tmp_path / "faq.txt"
-    path.write_text("how?\tso\n")
-    with pytest.raises(errors.DataError, match="line 1: expected a text without tabs"):
-        index_rows.read_rows(path)
-
-
 def test_plain_text_has_a_text_a_line_and_no_answers(tmp_path):
     path = tmp_path / "faq.txt"
     path.write_text("b\n\n" + "a\n" * 8)
@@ -41,6 +34,7 @@ def test_plain_text_has_a_text_a_line_and_no_answers(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
+        ("a.txt", "how?\tso\n", "line 1: expected a text without tabs"),
         ("a.csv", "text\n", "at least one row"),
         ("a.csv", "", "text"),
         ("a.csv", 'text,other\n"  ",x\n', "expected at least one text, received none"),

@@ -36,6 +36,8 @@ def test_correlations_are_those_of_scipy():
     assert scores["spearman"] == pytest.approx(scipy.stats.spearmanr(COSINES, GRADES).statistic)
     same = pair_metrics.similarity_scores(("spearman",), np.full(30, 0.94), GRADES)
     assert same == {"spearman": 0.0}
+    with pytest.raises(errors.DataError, match="two different numbers"):  # grades have no area
+        pair_metrics.similarity_scores(("auc",), COSINES, GRADES)
 
 
 @pytest.mark.parametrize("similarities", [COSINES, np.round(COSINES, 1), np.zeros(30)])
@@ -56,11 +58,6 @@ def test_pairs_of_equal_texts_are_equally_similar():
     scores = pair_metrics.similarity_scores(["spearman"], similarities, -gold)
     expected = scipy.stats.spearmanr([*[1.0] * 40, -0.5], -gold).statistic
     assert scores["spearman"] == pytest.approx(expected, abs=1e-12)
-
-
-def test_graded_numbers_have_no_accuracy():
-    with pytest.raises(errors.DataError, match="two different numbers"):
-        pair_metrics.similarity_scores(("auc",), COSINES, GRADES)
 
 
 RELEVANT = [sorted(random.choice(30, random.integers(1, 4), replace=False)) for _ in range(12)]
@@ -111,12 +108,8 @@ def test_rows_two_by_two_are_pairs():
     scores = task("pearson", "recall_at_10").score(vectors, examples)
     assert list(scores) == ["pearson", "recall_at_10"]
     assert scores["pearson"] == pytest.approx(scipy.stats.pearsonr(COSINES, GRADES).statistic)
-    expected = pair_metrics.retrieval_scores(
-        ("recall_at_10",),
-        FIRST[GRADES > 0],
-        SECOND,
-        [[i] for i in np.flatnonzero(GRADES > 0)],
-    )
+    matches = [[i] for i in np.flatnonzero(GRADES > 0)]
+    expected = pair_metrics.retrieval_scores(("recall_at_10",), FIRST[GRADES > 0], SECOND, matches)
     assert scores["recall_at_10"] == pytest.approx(expected["recall_at_10"])
     with pytest.raises(errors.ShapeError, match="two rows for each pair"):
         task("pearson").score(vectors[:59], examples)
@@ -134,10 +127,7 @@ def test_a_text_that_occurs_twice_is_one_query_or_one_answer():
     # Ranks: question 1: 1 and 2; question 2: 1; question 3: behind 10 and 11.
     assert scores["recall_at_1"] == pytest.approx((0.5 + 1 + 0) / 3)
     assert scores["mrr"] == pytest.approx((1 + 1 + 1 / 3) / 3)
-
-
-def test_retrieval_needs_a_match():
-    with pytest.raises(errors.DataError, match="pairs above 0"):
+    with pytest.raises(errors.DataError, match="pairs above 0"):  # without a match
         task("mrr").score(np.eye(2), encoded([1, 2], [0]))
 
 

@@ -280,15 +280,14 @@ def test_words_are_answered_at_their_first_pieces(toy_vocab_file):
         ("none.csv", None),
     ],
 )
-def test_a_faulty_file_is_one_error_that_names_it(name, content, tmp_path):
+def test_a_faulty_file_is_one_error_that_names_it_as_are_other_suffixes_and_spans(
+    name, content, tmp_path
+):
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(errors.DataError, match=name):
         soft_labels.read(path, TASK)
-
-
-def test_other_suffixes_and_spans_are_refused(tmp_path):
     with pytest.raises(errors.DataError, match=r"one of .jsonl, .csv, .parquet, received .tsv"):
         soft_labels.check_writable(tmp_path / "a.tsv")
     with pytest.raises(errors.ConfigError, match="answers inside texts"):

@@ -92,15 +92,14 @@ def test_the_label_is_the_pieces_that_share_a_character(tokenizer, context, answ
 
 def test_windows_without_room_or_with_gaps_are_refused(tokenizer):
     items = [ask(LONG, question="a b c d")]
-    with pytest.raises(errors.DataError, match="max_length: expected at least 8, received 7"):
-        windows.encode_questions(items, tokenizer, 7)
-    with pytest.raises(errors.DataError, match="doc_stride: expected at least 1, received 0"):
-        windows.encode_questions(items, tokenizer, 20, doc_stride=0)
-    with pytest.raises(errors.DataError, match=r"at most 5, .* question 'k', received 6"):
-        windows.encode_questions(items, tokenizer, 12, doc_stride=6)
-
-
-def test_a_stride_beyond_the_window_is_fine_where_each_context_is_one(tokenizer):
+    for max_length, stride, told in (
+        (7, 128, "max_length: expected at least 8, received 7"),
+        (20, 0, "doc_stride: expected at least 1, received 0"),
+        (12, 6, r"at most 5, .* question 'k', received 6"),
+    ):
+        with pytest.raises(errors.DataError, match=told):
+            windows.encode_questions(items, tokenizer, max_length, doc_stride=stride)
+    # A stride beyond the window is fine where each context is one.
     items = [ask("the film is not good."), ask("good story"), ask("not a bad film")]
     encoded = windows.encode_questions(items, tokenizer, 11, doc_stride=7)  # 6 tokens of context
     assert encoded.sources.tolist() == [0, 1, 2]

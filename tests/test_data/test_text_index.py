@@ -39,8 +39,10 @@ def test_a_feature_is_rounded_to_127_parts_of_the_largest_one_halves_to_even():
     assert quantized.tolist() == [[127, 0, 2, -2, -127], [0, 0, 0, 127, 0]]
 
 
+@pytest.mark.parametrize("block", [text_index._BLOCK_BYTES, 2 * 6 * 8])  # the second has two rows
 @pytest.mark.parametrize("width", [6, 1041, 4096])  # the last two are summed in float64
-def test_scores_are_the_cosines_of_integers(width):
+def test_scores_are_the_cosines_of_integers_whatever_the_blocks(width, block, monkeypatch):
+    monkeypatch.setattr(text_index, "_BLOCK_BYTES", block)
     random = np.random.default_rng(1)
     queries, rows = (random.integers(-127, 128, (n, width)).astype(np.int8) for n in (2, 3))
     rows[0] = queries[0] = 127  # the largest sums
@@ -49,13 +51,6 @@ def test_scores_are_the_cosines_of_integers(width):
             product = sum(int(a) * int(b) for a, b in zip(query, row, strict=True))
             squares = [sum(int(a) ** 2 for a in values) for values in (query, row)]
             assert score == product / np.sqrt(float(squares[0]) * float(squares[1]))
-
-
-def test_blocks_change_no_score(monkeypatch):
-    rows = text_index.quantize(VECTORS)
-    whole = text_index.scores_of(rows[:2], rows)
-    monkeypatch.setattr(text_index, "_BLOCK_BYTES", 8 * 8 * 7)
-    np.testing.assert_array_equal(text_index.scores_of(rows[:2], rows), whole)
 
 
 def test_of_equal_scores_the_first_is_better():
@@ -94,9 +89,7 @@ def test_a_label_of_one_row_has_the_score_of_a_search(tmp_path):
     lacking = write(tmp_path / "lacking", routes={"thresholds": {"x": 0.0}, **figures})
     with pytest.raises(errors.ManifestError, match="one for 'answer 0"):
         text_index.read_index(lacking).route(VECTORS[7])
-
-
-def test_answers_that_are_no_labels_route_nothing(folder):
+    folder = write(tmp_path / "without labels")
     with pytest.raises(errors.ManifestError, match="received answers that are no labels"):
         text_index.read_index(folder).route(VECTORS[7])
 
@@ -122,12 +115,8 @@ def edited(folder, **changes):
 def rewritten(folder, name, content):
     """Puts other content in the place of a file, and a manifest that agrees."""
     (folder / name).write_bytes(content)
-    record = {
-        "file": name,
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "size_bytes": len(content),
-    }
-    edited(folder, **{name.partition(".")[0]: record})
+    record = {"file": name, "sha256": hashlib.sha256(content).hexdigest()}
+    edited(folder, **{name.partition(".")[0]: record | {"size_bytes": len(content)}})
 
 
 @pytest.mark.parametrize(

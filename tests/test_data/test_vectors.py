@@ -58,7 +58,7 @@ def test_a_broken_file_is_refused_with_its_line_and_a_missing_one(write, content
         read_vectors(path)
 
 
-def test_neighbours_equal_a_loop_over_cosines(rng):
+def test_neighbours_equal_a_loop_over_cosines_also_in_parts(rng, monkeypatch):
     values = rng.standard_normal((40, 5)).astype(np.float32) * rng.uniform(0.1, 9, (40, 1))
     words = [f"w{i}" for i in range(40)]
     vectors = WordVectors(words, values)
@@ -73,24 +73,17 @@ def test_neighbours_equal_a_loop_over_cosines(rng):
         assert neighbours == sorted(cosines, key=cosines.__getitem__, reverse=True)[:7]
     assert nearest[1] == []
     assert nearest[3] == nearest[0]
+    monkeypatch.setattr("tfdistill.data.vectors._MAX_PRODUCTS", 90)  # asked in parts
+    assert vectors.nearest(["w3", "unknown", "w17", "w3"], 7) == nearest
 
 
 def test_equally_near_words_come_in_the_order_of_the_file():
     vectors = WordVectors(list("abcdef"), np.array([[1, 0]] + [[0, 2], [0, 3]] * 2 + [[1, 1]]))
     assert vectors.nearest(["a"], 3) == [["f", "b", "c"]]
     assert vectors.nearest(["a"], 99) == [["f", "b", "c", "d", "e"]]
-
-
-def test_a_vector_of_zeros_is_near_to_nothing_and_breaks_nothing():
+    # A vector of zeros is near to nothing and breaks nothing.
     vectors = WordVectors(list("abc"), np.array([[1, 0], [0, 0], [1, 1]]))
     assert vectors.nearest(["a", "b"], 2) == [["c", "b"], ["a", "c"]]
-
-
-def test_many_words_are_asked_in_parts(monkeypatch, rng):
-    vectors = WordVectors([f"w{i}" for i in range(30)], rng.standard_normal((30, 4)))
-    whole = vectors.nearest(list(vectors.words), 5)
-    monkeypatch.setattr("tfdistill.data.vectors._MAX_PRODUCTS", 90)
-    assert vectors.nearest(list(vectors.words), 5) == whole
 
 
 def test_values_must_fit_the_words():
