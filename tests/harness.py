@@ -6,6 +6,10 @@ of every objective. A test parametrises over its cases and these checks (`every_
 
 from __future__ import annotations
 
+import os
+import pathlib
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -22,6 +26,20 @@ Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 # Sums of a few hundred float32 squares, against float64 loops: rounding stays below 1e-6.
 RELATIVE = 1e-5
+
+
+def run_program(*arguments: Any, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program of the tests in a process of its own, to its end."""
+    tests = pathlib.Path(__file__).parent
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": f"{tests}:{tests.parent}", **variables},
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
 
 
 def divergences(expected: Any, temperature: float = 1.0) -> Any:

@@ -45,6 +45,15 @@ def classifier(
     return randomise(models.build_classifier(config, num_labels), seed)
 
 
+def check_equal(ours: Any, expected: Any, **tolerances: Any) -> None:
+    """Compares arrays one by one, bit for bit where no tolerance is given."""
+    for left, right in zip(ours, expected, strict=True):
+        if tolerances:
+            np.testing.assert_allclose(left, right, **tolerances)
+        else:
+            np.testing.assert_array_equal(left, right)
+
+
 def features(lengths: tuple[int, ...], *, seed: int = 0) -> dict[str, tf.Tensor]:
     """A batch padded to the longest; padding holds the id 0."""
     random = np.random.default_rng(seed)

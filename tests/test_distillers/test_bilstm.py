@@ -36,12 +36,9 @@ def test_eight_examples_can_be_overfitted():
     np.testing.assert_array_equal(tf.argmax(answers, axis=1), LABELS)
 
 
-def test_layer_by_layer_it_cannot_be_taught(teacher):
+def test_it_starts_from_its_teachers_words_and_cannot_be_taught_layer_by_layer(teacher):
     with pytest.raises(errors.ShapeError, match="student layers: expected at least 1, received 0"):
         distillers.TinyBertDistiller(teacher, student(), stage="intermediate")
-
-
-def test_it_starts_from_its_teachers_words(teacher):
     model = student()
     training.initialise_from_teacher(model, teacher)
     (teacher_table,) = teacher.get_layer("word_embeddings").get_weights()

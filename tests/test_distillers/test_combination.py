@@ -272,9 +272,6 @@ def test_all_that_does_not_fit_is_reported_at_once(make, built, teacher):
     assert not any("gold" in line for line in lines)
     # A term without weight need not fit.
     distiller.compile("sgd", loss_weights=dict.fromkeys(distiller.terms, 0) | {"gold": 1})
-
-
-def test_a_regression_has_no_soft_targets(make, built):
     teacher, student = built(toys.SHALLOW_TEACHER, 1), built(toys.SHALLOW_STUDENT, 1)
     distiller = make({"soft": {"loss": "SoftCrossEntropy"}}, teacher, student)
     with pytest.raises(errors.ShapeError, match="'logit_mse' for a regression"):

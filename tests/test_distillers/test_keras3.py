@@ -226,16 +226,13 @@ def test_token_types_are_zero_where_a_batch_has_none(teacher, student):
     assert with_types["loss"] != expected["loss"]
 
 
-def test_one_callback_needs_no_list(teacher, student):
+def test_fit_and_evaluate_take_batches_and_predict_none_in_another_order(teacher, student, train):
     seen = []
     callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
     distiller = distillers.LogitDistiller(teacher, student)
     distiller.compile(run_eagerly=True)
     distiller.fit(FEW, callbacks=callback, verbose=0)
     assert seen == [0]
-
-
-def test_evaluate_takes_batches_and_callbacks_of_keras_3(teacher, student, train):
     seen = []
     callback = keras.callbacks.LambdaCallback()
     callback.on_test_batch_end = lambda batch, logs: seen.append(batch)
@@ -247,9 +244,6 @@ def test_evaluate_takes_batches_and_callbacks_of_keras_3(teacher, student, train
     logits = training.predict_logits(distiller.student, train)
     right = np.mean(logits.argmax(axis=-1) == train.encoded.labels)
     assert values["accuracy"] == pytest.approx(right)
-
-
-def test_predict_refuses_batches_whose_order_is_another(teacher, student, train):
     distiller = distillers.LogitDistiller(teacher, student)
     with pytest.raises(errors.ConfigError, match=r"training\.predict_logits"):
         distiller.predict(train)

@@ -76,14 +76,11 @@ def test_alpha_mixes_hard_and_soft_targets(make, teacher, student):
     assert received == harness.divergences(expected, 2.0)
 
 
-def test_without_a_gold_label_text_is_enough(make):
-    """PD: the student learns from unlabelled task text."""
+def test_without_a_gold_label_text_is_enough_and_reference_divides_by_the_classes_too(make):
+    # PD: the student learns from unlabelled task text.
     assert evaluated(make(), FEATURES) == evaluated(make(), FEATURES, LABELS)
     with pytest.raises(errors.ShapeError):
         evaluated(make(alpha=0.5), FEATURES)
-
-
-def test_reference_divides_by_the_classes_too(make):
     plain = evaluated(make(), FEATURES)["loss"]
     assert evaluated(make(reduction="reference"), FEATURES)["loss"] == pytest.approx(plain / 3)
 
@@ -198,14 +195,11 @@ def test_the_joint_terms_are_the_formulas_and_the_loss_their_sum(
     assert received == harness.divergences(expected, max(1.0, temperature))
 
 
-def test_gold_labels_of_a_joint_stage_count_where_they_have_a_weight(deep):
+def test_gold_labels_of_a_joint_stage_count_by_their_weight_and_no_student_is_deeper(deep):
     distiller = distillers.JointDistiller(*deep, hidden_states=False)
     received = evaluated(distiller, FEATURES, LABELS, loss_weights={"label": 0.5})
     expected = {"logits": soft(deep, 1.0), "label": gold(answers_of(deep[1]), LABELS).mean()}
     expected["loss"] = expected["logits"] + 0.5 * expected["label"]
     assert received == harness.divergences(expected)
-
-
-def test_a_deeper_student_is_refused_in_a_joint_stage(deep):
     with pytest.raises(errors.TfdistillError, match="layers"):
         distiller_checks.compiled(distillers.JointDistiller(*deep[::-1]))

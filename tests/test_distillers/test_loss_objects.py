@@ -42,7 +42,7 @@ def test_layer_weights_weigh_the_pairs_and_zero_leaves_one_out(teacher, student,
     assert len(calls) == 1
 
 
-def test_terms_that_name_the_same_projection_share_it(teacher, student):
+def test_projections_are_shared_by_name_and_otherwise_those_of_each_loss(teacher, student):
     terms = {
         "states": losses.HiddenStateMSE(
             layers=((1, 0), (3, 1)), projection=losses.NamedProjection("p", per_layer=True)
@@ -59,13 +59,15 @@ def test_terms_that_name_the_same_projection_share_it(teacher, student):
     after = evaluated(distiller, FEATURES, LABELS)
     for name in terms:
         assert after[name] != pytest.approx(before[name], rel=1e-3)
-
-
-def test_a_term_that_does_not_fit_is_refused_by_name(teacher):
-    student = models.build_encoder(toys.STUDENT)
-    distiller = distillers.Distiller(teacher, student, {"gold": losses.GoldLabels()})
-    with pytest.raises(errors.ShapeError, match="loss 'gold': model: expected a classifier"):
-        distiller.compile("sgd")
+    pair = {
+        "states": losses.HiddenStateMSE(projection="auto"),
+        "patient": losses.PatientMSE(layers=[[3, 0], [3, 1]], projection="auto"),
+    }
+    distiller = distillers.Distiller(teacher, student, pair)
+    names = [layer.name for layer in distiller.projections]
+    assert names == ["states_projection", "patient_projection_0", "patient_projection_1"]
+    same = distillers.Distiller(teacher, teacher, {"states": pair["states"]})
+    assert same.projections == []
 
 
 @pytest.fixture(scope="module")  # no test changes them
@@ -146,19 +148,11 @@ def test_vectors_that_do_not_fit_are_refused(encoders, term, expected):
         distiller_checks.compiled(distiller)
 
 
-def test_classifiers_have_no_vectors(teacher, student):
+def test_a_term_that_does_not_fit_is_refused_by_name(teacher, student):
     distiller = distillers.Distiller(teacher, student, {"a": losses.SimilarityKL()})
     with pytest.raises(errors.ShapeError, match="teacher: expected a sentence encoder"):
         distiller_checks.compiled(distiller)
-
-
-def test_projections_where_the_widths_differ_are_those_that_each_loss_usually_has(teacher, student):
-    pair = {
-        "states": losses.HiddenStateMSE(projection="auto"),
-        "patient": losses.PatientMSE(layers=[[3, 0], [3, 1]], projection="auto"),
-    }
-    distiller = distillers.Distiller(teacher, student, pair)
-    names = [layer.name for layer in distiller.projections]
-    assert names == ["states_projection", "patient_projection_0", "patient_projection_1"]
-    same = distillers.Distiller(teacher, teacher, {"states": pair["states"]})
-    assert same.projections == []
+    student = models.build_encoder(toys.STUDENT)
+    distiller = distillers.Distiller(teacher, student, {"gold": losses.GoldLabels()})
+    with pytest.raises(errors.ShapeError, match="loss 'gold': model: expected a classifier"):
+        distiller.compile("sgd")

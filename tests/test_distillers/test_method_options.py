@@ -47,13 +47,15 @@ REFUSED = [
     (MINILM, {"num_relation_heads": 0}, "an integer of at least 1"),
     (MINILM, {"reduction": "mean"}, "reduction: expected one of tokens"),
 ]
-OF_MOBILEBERT = [
-    ({"attention": "kl"}, "attention: expected one of cross_entropy, kl_divergence"),
-    ({"reduction": "mean"}, "reduction: expected one of tokens, reference"),
-    ({"layer_reduction": "max"}, "layer_reduction: expected one of sum, mean"),
-    ({"layers": (2,)}, "layers: expected a layer from 0 to 1"),
-    ({"layers": (1, -1)}, "each layer once"),
-    ({"layers": (), "predict_words": False}, "some, where no words are predicted"),
+MOBILEBERT, DISTILBERT = distillers.MobileBertDistiller, distillers.DistilBertDistiller
+OF_WORDS = [
+    (MOBILEBERT, {"attention": "kl"}, "attention: expected one of cross_entropy, kl_divergence"),
+    (MOBILEBERT, {"reduction": "mean"}, "reduction: expected one of tokens, reference"),
+    (DISTILBERT, {"temperature": 0.0}, "temperature: expected a finite number above 0"),
+    (MOBILEBERT, {"layer_reduction": "max"}, "layer_reduction: expected one of sum, mean"),
+    (MOBILEBERT, {"layers": (2,)}, "layers: expected a layer from 0 to 1"),
+    (MOBILEBERT, {"layers": (1, -1)}, "each layer once"),
+    (MOBILEBERT, {"layers": (), "predict_words": False}, "some, where no words are predicted"),
 ]
 
 
@@ -75,16 +77,11 @@ def words():
     return models.build_masked_lm(STUDENT)
 
 
-@pytest.mark.parametrize(("options", "message"), OF_MOBILEBERT)
-def test_an_option_of_mobilebert_is_refused_by_name(words, options, message):
+@pytest.mark.parametrize(("method", "options", "message"), OF_WORDS)
+def test_an_option_of_masked_language_models_is_refused_by_name(words, method, options, message):
     with pytest.raises(errors.ConfigError) as caught:
-        distillers.MobileBertDistiller(words, words, **options)
+        method(words, words, **options)
     assert message in str(caught.value)
-
-
-def test_a_temperature_of_distilbert_is_above_zero(words):
-    with pytest.raises(errors.ConfigError, match="temperature: expected a finite number above 0"):
-        distillers.DistilBertDistiller(words, words, temperature=0.0)
 
 
 SHOWN = {
@@ -94,7 +91,7 @@ SHOWN = {
     MINILM: {
         *("teacher_layer", "student_layer", "num_relation_heads", "reduction"),
     },
-    distillers.MobileBertDistiller: {
+    MOBILEBERT: {
         *("layers", "predict_words", "attention", "reduction", "layer_reduction"),
     },
     TINYBERT: {

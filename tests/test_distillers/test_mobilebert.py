@@ -248,14 +248,11 @@ def learnt(distiller):
     return moved
 
 
-def test_the_transfer_of_a_layer_reaches_no_later_layer_and_no_head(mobilebert):
+def test_a_layer_or_the_words_alone_are_learnt_and_nothing_behind_them(mobilebert, logs):
     moved = learnt(mobilebert(layers=(0,), predict_words=False))
     assert {"word_embeddings", "layer_0_query", "layer_0_ffn_1_output"} <= moved
     assert not [name for name in moved if name.startswith(("layer_1", "mlm", "nsp"))]
     assert "layer_1_output" in learnt(mobilebert(layers=(1,), predict_words=False))
-
-
-def test_without_layers_the_words_alone_are_learnt(mobilebert, logs):
     distiller = mobilebert(layers=())
     assert distiller.terms == WORDS
     assert {"mlm_extra_decoder", "nsp_classifier", "layer_1_output"} <= learnt(distiller)
@@ -283,16 +280,13 @@ def test_words_that_are_not_learnt_are_not_computed(mobilebert):
     assert not any("mlm_transform" in name or "layer_1" in name for name in products)
 
 
-def test_task_text_teaches_encoders_and_classifiers_their_layers(logs):
+def test_encoders_are_taught_their_layers_and_no_term_without_its_head(logs, pair):
     teacher = toys.randomise(models.build_encoder(TEACHER), 1)
     student = toys.randomise(models.build_classifier(STUDENT, 3), 2)
     distiller = distillers.MobileBertDistiller(teacher, student)
     distiller.compile("sgd", run_eagerly=True)
     received = logs(distiller.train_step, PLAIN, toys.labels(3))
     assert list(received) == ["loss", *TRANSFER]
-
-
-def test_a_student_without_a_next_sentence_head_has_no_such_term(pair):
     teacher, _ = pair
     student = models.build_masked_lm(STUDENT)
     assert "nsp" not in distillers.MobileBertDistiller(teacher, student).terms

@@ -1,25 +1,15 @@
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-HERE = pathlib.Path(__file__).resolve().parent
+import harness
 
 
 def trained(*cases):
     """Runs cases of two_replicas.py; returns what it prints."""
-    done = subprocess.run(
-        [sys.executable, HERE / "two_replicas.py", *cases],
-        env={**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE.parents[1]}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = harness.run_program(pathlib.Path(__file__).with_name("two_replicas.py"), *cases)
     results = json.loads(done.stdout.splitlines()[-1])
     assert tuple(results) == cases
     return results

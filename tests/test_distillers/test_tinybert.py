@@ -144,16 +144,13 @@ def test_prediction_is_the_formula(tinybert, logs, teacher, student, options, lo
     assert received == harness.divergences({"loss": expected, "logits": expected})
 
 
-def test_the_gold_label_is_a_term_when_it_has_a_weight(tinybert, logs, student):
+def test_the_gold_label_or_number_is_a_term_when_it_has_a_weight(tinybert, logs, student, built):
     gold = -np.mean(
         np.take_along_axis(log_softmax(student(FEATURES).numpy()), LABELS.numpy()[:, None], axis=1)
     )
     received = logs(tinybert("prediction", loss_weights={"label": 0.5}).test_step, FEATURES, LABELS)
     assert received["label"] == pytest.approx(gold, rel=RELATIVE)
     assert received["loss"] == pytest.approx(received["logits"] + gold / 2, rel=RELATIVE)
-
-
-def test_a_regression_learns_the_gold_number(tinybert, logs, built):
     teacher = toys.randomise(built(toys.SHALLOW_TEACHER, 1), seed=1)
     student = toys.randomise(built(toys.SHALLOW_STUDENT, 1), seed=2)
     gold = np.array([0.5, 4.0, 2.5], np.float32)
@@ -166,18 +163,12 @@ def test_a_regression_learns_the_gold_number(tinybert, logs, built):
 # What is refused, before any data is touched.
 
 
-def test_unequal_widths_need_a_projection(teacher, student):
+def test_models_that_do_not_fit_are_refused(teacher, student, built):
     with pytest.raises(errors.ShapeError, match="expected 12 as in the teacher, received 8"):
         distillers.TinyBertDistiller(teacher, student, projection="none")
-
-
-def test_labels_must_agree_in_number(teacher, built):
     for student in (built(toys.STUDENT, 2), models.build_encoder(toys.SHALLOW_STUDENT)):
         with pytest.raises(errors.ShapeError):
             distillers.TinyBertDistiller(teacher, student, stage="prediction")
-
-
-def test_an_encoder_cannot_be_trained_on_labels():
     with pytest.raises(errors.ShapeError, match="model: expected a classifier"):
         distillers.LabelTrainer(models.build_encoder(toys.SHALLOW_STUDENT))
 

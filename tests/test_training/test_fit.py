@@ -61,9 +61,6 @@ def files_of(folder):
     }
 
 
-# A run that nothing disturbs.
-
-
 # Kill and resume.
 
 
@@ -173,8 +170,7 @@ def watched(run, folder, *extra, kill_at=None, scores=SCORES, **options):
 def test_the_best_epoch_is_kept_and_training_stops_after_patience(run, tmp_path):
     result, weights = watched(run, tmp_path, patience=1)
     assert (result.steps, result.best_metric, result.best_epoch) == (3 * STEPS, 0.8, 2)
-    for ours, best in zip(run.student.get_weights(), weights[2], strict=True):
-        np.testing.assert_array_equal(ours, best)
+    toys.check_equal(run.student.get_weights(), weights[2])
     assert any((a != b).any() for a, b in zip(weights[2], weights[3], strict=True))
     rows = toy_run.history(tmp_path)
     assert [row["val_score"] for row in rows] == ["0.5", "0.8", "0.7"]
@@ -197,8 +193,7 @@ def test_of_equal_epochs_the_one_with_the_lowest_loss_is_kept(run, tmp_path):
     losses = [float(row["loss"]) for row in toy_run.history(tmp_path)][1:4]
     lowest = 2 + int(np.argmin(losses))
     assert (result.best_metric, result.best_epoch) == (0.8, lowest) and lowest > 2
-    for ours, best in zip(run.student.get_weights(), weights[lowest], strict=True):
-        np.testing.assert_array_equal(ours, best)
+    toys.check_equal(run.student.get_weights(), weights[lowest])
 
 
 @pytest.mark.slow
@@ -245,8 +240,7 @@ def test_best_and_patience_survive_a_resume(run, tmp_path, monkeypatch):
             )
         result, _ = watched(run, folder, patience=1)
         assert (result.steps, result.best_metric, result.best_epoch) == (3 * STEPS, 0.8, 2), name
-        for ours, best in zip(run.student.get_weights(), weights[2], strict=True):
-            np.testing.assert_array_equal(ours, best)
+        toys.check_equal(run.student.get_weights(), weights[2])
         assert toy_run.history(folder) == rows, name
         # A fit that stopped early is finished: called again, it stays so.
         counter = CountSteps()
@@ -382,14 +376,11 @@ def test_a_foreign_checkpoint_neither_reads_nor_deletes_files_elsewhere(run, tmp
     assert (tmp_path / "precious.index").read_text() == "of another program"
 
 
-def test_a_distiller_that_was_trained_before_is_refused(run, tmp_path):
-    """Its optimizer is past the first step: the fit would leave steps out without a word."""
+def test_fits_that_would_leave_steps_out_or_take_none_are_refused(run, tmp_path):
+    # Its optimizer is past the first step: the fit would leave steps out without a word.
     run.fit(tmp_path / "first", epochs=1)
     with pytest.raises(errors.ConfigError, match="step 5"):
         training.fit(run.distiller, run.train, epochs=1, folder=tmp_path / "second")
-
-
-def test_fewer_batches_than_an_optimizer_step_has_are_refused(tmp_path):
     batches = toy_run.STEPS * toy_run.EPOCHS
     run = toy_run.Run(gradient_accumulation=batches + 1)
     with pytest.raises(errors.ConfigError, match=f"at most {batches}, .*no optimizer step"):

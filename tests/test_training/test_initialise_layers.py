@@ -57,7 +57,10 @@ def test_each_layer_is_a_copy_of_the_one_that_was_chosen(teacher, student):
     assert copied == 2 * 8  # q, k, v, out, two feed-forward, two LayerNorms
 
 
-def test_what_stands_before_and_behind_the_layers(teacher, student):
+def test_what_stands_before_and_behind_the_layers_is_copied_as_asked_for(teacher, student):
+    before = weights(student, "mlm_bias")
+    training.initialise_from_layers(student, teacher, layers=[0, 3], mlm_head=False)
+    assert same(weights(student, "mlm_bias"), before)
     fresh = {name: weights(student, name) for name in ("mlm_transform", "mlm_layer_norm")}
     training.initialise_from_layers(student, teacher, layers=[0, 3])
     for name in ("word_embeddings", "embeddings_layer_norm", "mlm_bias"):
@@ -67,12 +70,6 @@ def test_what_stands_before_and_behind_the_layers(teacher, student):
     training.initialise_from_layers(student, teacher, layers=[0, 3], mlm_transform=True)
     for name in fresh:
         assert same(weights(student, name), weights(teacher, name)), name
-
-
-def test_the_head_is_left_alone_on_request(teacher, student):
-    before = weights(student, "mlm_bias")
-    training.initialise_from_layers(student, teacher, layers=[0, 3], mlm_head=False)
-    assert same(weights(student, "mlm_bias"), before)
 
 
 def test_all_layers_with_folded_types_are_the_teacher_on_a_single_text(teacher):
@@ -103,16 +100,13 @@ def test_types_and_pooler_are_copied_where_both_have_them(teacher):
     assert same(weights(student, "classifier"), before)
 
 
-def test_a_type_that_the_teacher_has_not_starts_at_zero(student):
+def test_a_missing_type_starts_at_zero_and_fewer_positions_are_the_first_rows(student, teacher):
     bert = toys.classifier(STUDENT, seed=3)
     training.initialise_from_layers(bert, student, layers=[0, 1])
     assert not weights(bert, "token_type_embeddings")[0].any()
     np.testing.assert_array_equal(
         weights(bert, "position_embeddings")[0], weights(student, "position_embeddings")[0]
     )
-
-
-def test_fewer_positions_are_the_first_rows(teacher):
     short = models.build_masked_lm(DISTILBERT.replace(max_positions=7))
     training.initialise_from_layers(short, teacher, layers=[0, 3])
     expected = (
@@ -156,15 +150,12 @@ def test_options_out_of_range_are_refused(teacher, student, options, error, says
     assert same(student.get_weights(), before)
 
 
-def test_other_shapes_are_refused_with_all_their_differences(teacher):
+def test_other_shapes_and_a_transform_without_two_heads_are_refused(teacher):
     other = models.build_encoder(DISTILBERT.replace(hidden_size=6, intermediate_size=10))
     with pytest.raises(errors.ShapeError) as caught:
         training.initialise_from_layers(other, teacher, layers=[0, 1])
     assert "hidden_size 6 instead of 8, intermediate_size 10 instead of 12" in str(caught.value)
     assert "initialise_from_teacher" in str(caught.value)
-
-
-def test_a_transform_needs_two_heads(teacher):
     student = models.build_encoder(DISTILBERT)
     with pytest.raises(errors.ShapeError, match="a student with a masked-LM head"):
         training.initialise_from_layers(student, teacher, layers=[0, 1], mlm_transform=True)

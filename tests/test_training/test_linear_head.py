@@ -149,8 +149,7 @@ def test_the_folder_is_the_model_and_still_a_sentence_encoder(folder, tmp_path):
     saved = weights.save_hf(model, tmp_path / "hf", labels=labels, tokenizer=data.tokenizer)
     loaded = weights.load_model(saved, "sequence")
     assert loaded.labels == labels and models.read_head(loaded.model) == models.read_head(model)
-    for expected, received in zip(model.get_weights(), loaded.model.get_weights(), strict=True):
-        np.testing.assert_array_equal(received, expected)
+    toys.check_equal(model.get_weights(), loaded.model.get_weights())
     written = json.loads((saved / "config.json").read_text())
     assert written["architectures"] == ["BertModel"]
     assert "pooled states" in written["tfdistill"]["only_for_tfdistill"]
@@ -196,15 +195,12 @@ def test_a_part_of_it_answers_by_pooled_states_too(folder, tmp_path, part, agree
         np.testing.assert_allclose(*logits, atol=1e-5)
 
 
-def test_rows_that_a_finished_model_has_learnt_have_no_labels_to_score_it(folder):
+def test_rows_that_were_learnt_score_nothing_and_numbers_have_no_such_head(folder, tmp_path):
     settings = load(folder).settings
     _, examples = from_config.labelled(settings, "dev", may_hide_labels=True)
     assert len(examples) == 20 and examples.labels is None
     with pytest.raises(errors.DataError, match="the run was cross-validated"):
         from_config.labelled(settings, "dev")
-
-
-def test_numbers_have_no_such_head(folder, tmp_path):
     data = load(folder)
     numbers = tasks.TaskSpec("n", "text", "label", kind="regression")
     model = toys.randomise(models.build_classifier(SHAPE, 1))

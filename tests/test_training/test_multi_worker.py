@@ -12,6 +12,7 @@ import threading
 import pytest
 import tensorflow as tf
 
+import harness
 from tfdistill import config, errors, run
 from tfdistill.training import multi_worker, strategies
 
@@ -23,19 +24,8 @@ def test_two_workers_train_as_two_devices_do(tmp_path):
     """15 steps with dropout, two batches an optimizer step, and a checkpoint between the two."""
     private = tmp_path / "private"
     private.mkdir()
-    done = subprocess.run(
-        [sys.executable, HERE / "two_workers.py", tmp_path],
-        env={
-            **os.environ,
-            **{"PYTHONPATH": f"{HERE.parent}:{HERE.parents[1]}", "TMPDIR": str(private)},
-            **{"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"},
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    threads = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+    done = harness.run_program(HERE / "two_workers.py", tmp_path, TMPDIR=str(private), **threads)
     ended = [os.waitstatus_to_exitcode(code) for code in json.loads(done.stdout.splitlines()[-1])]
     assert ended == [0, 0, -signal.SIGKILL], done.stderr[-3000:]
     names = ("local", "worker-0", "worker-1", "killed-0")

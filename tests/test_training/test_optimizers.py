@@ -5,9 +5,6 @@ import toys
 
 from tfdistill import distillers, errors, models, training
 
-# The learning rate.
-
-
 # MobileBERT's, at a thousandth of its length: what it falls by in a step.
 SLOPE = (1.5e-3 - 1.5e-7) / 500
 AFTER = {"schedule": "linear_after_warmup", "warmup": 0.1}

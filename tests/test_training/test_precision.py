@@ -58,14 +58,11 @@ def test_steps_that_are_faster_by_a_tenth_decide(
     assert (shape.num_layers, shape.hidden_size) == (1, WIDE.hidden_size)
 
 
-def test_without_the_instructions_nothing_is_timed(model, processor, timed, tmp_path):
+def test_nothing_is_timed_without_instructions_or_width(model, processor, timed, tmp_path):
     processor("avx2", "avx512f")
     shapes = timed(FASTER)
     assert precision.resolve("auto", model, tmp_path) == precision.FLOAT32
     assert not shapes
-
-
-def test_a_narrow_model_is_not_timed(processor, timed, tmp_path):
     processor("amx_bf16")
     shapes = timed(FASTER)
     narrow = models.build_classifier(toys.STUDENT, 2)
@@ -84,13 +81,10 @@ def test_a_training_that_is_resumed_keeps_its_precision(model, processor, timed,
     assert len(shapes) == 1
 
 
-def test_both_arithmetics_are_timed():
+def test_both_arithmetics_are_timed_and_what_the_copy_learns_is_in_the_model(model):
     seconds = precision.step_seconds(toys.STUDENT)
     assert list(seconds) == [precision.FLOAT32, precision.MIXED]
     assert all(value > 0 for value in seconds.values())
-
-
-def test_what_the_copy_learns_is_in_the_model_afterwards(model):
     before = model.get_weights()
     with precision.training_in(model, precision.MIXED) as trained:
         layer = trained.get_layer("layer_0_query")

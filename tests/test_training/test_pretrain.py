@@ -226,19 +226,14 @@ def test_a_checkpoint_without_a_head_is_continued_with_a_new_one(run, whole, tmp
     assert models.head_of(head.model) == "masked_lm"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "overrides", "optimizer", "learning_rate"),
     [
-        pytest.param("distilbert_6l_768d", SMALL, "adamw", 0.01, marks=pytest.mark.thorough),
-        pytest.param("tinybert_4l_312d", SMALL, "lamb", 0.01, marks=pytest.mark.thorough),
-        pytest.param(
-            *("mobilebert_6l_128d", {"num_layers": 1, "max_positions": 32}, "lamb", 0.01),
-            marks=pytest.mark.thorough,
-        ),
-        pytest.param(
-            *("ib_bert_6l_128d", {"num_layers": 1, "max_positions": 32}, "adamw", 0.001),
-            marks=pytest.mark.thorough,
-        ),
+        ("distilbert_6l_768d", SMALL, "adamw", 0.01),
+        ("tinybert_4l_312d", SMALL, "lamb", 0.01),
+        ("mobilebert_6l_128d", {"num_layers": 1, "max_positions": 32}, "lamb", 0.01),
+        ("ib_bert_6l_128d", {"num_layers": 1, "max_positions": 32}, "adamw", 0.001),
     ],
 )
 def test_any_preset_can_be_pretrained(

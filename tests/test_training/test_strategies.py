@@ -1,14 +1,12 @@
 """Training on two devices is training on one: weights, histories, resumed runs, refusals."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+import harness
 from tfdistill.commands import options
 from tfdistill.training import strategies
 
@@ -17,14 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def trained(folder, *parts):
     """Runs two_devices.py, which has two logical CPUs, and reads what it found."""
-    done = subprocess.run(
-        [sys.executable, HERE / "two_devices.py", folder, *parts],
-        env={**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE.parents[1]}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    harness.run_program(HERE / "two_devices.py", folder, *parts)
     return json.loads((folder / "results.json").read_text(encoding="utf-8"))
 
 
@@ -45,21 +36,14 @@ def check_alike(two, one, *, atol=1e-5):
 
 
 @pytest.mark.slow
-def test_the_cpu_alone_needs_no_strategy(measured):
+def test_two_devices_share_batches_fine_tune_as_one_and_go_on_to_the_same_bits(measured):
     assert measured["chosen"]
-
-
-@pytest.mark.slow
-def test_each_device_gets_its_rows_of_every_batch(measured):
     assert measured["shares"] == [[[0, 1], [2, 3, 4]], [[10, 11], [12, 13]], [[], [20]]]
-
-
-@pytest.mark.slow
-def test_fine_tuning_on_two_devices_equals_that_on_one(measured):
-    """Buckets, sample weights, groups of batches, and a last batch with one example."""
+    # Buckets, sample weights, groups of batches, and a last batch with one example.
     one, two = measured["labels"]["1"], measured["labels"]["2"]
     assert (one["steps"], two["steps"]) == (15, 15)
     check_alike(two, one)
+    assert measured["labels"]["22"] == measured["labels"]["2"]
 
 
 @pytest.mark.thorough
@@ -72,11 +56,6 @@ def test_pre_training_on_two_devices_equals_that_on_one(tmp_path):
     assert one["held_out"].keys() == two["held_out"].keys()
     for name, value in one["held_out"].items():
         assert two["held_out"][name] == pytest.approx(value, rel=1e-4), name
-
-
-@pytest.mark.slow
-def test_a_run_that_was_killed_on_two_devices_goes_on_to_the_same_bits(measured):
-    assert measured["labels"]["22"] == measured["labels"]["2"]
 
 
 @pytest.mark.slow

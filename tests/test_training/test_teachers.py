@@ -66,21 +66,18 @@ def test_answers_are_in_the_order_of_the_examples(teacher, answers, options):
     np.testing.assert_allclose(received, answers, rtol=1e-4, atol=1e-5)
 
 
-def test_answers_to_a_part_are_refused(teacher):
-    """With drop_remainder some examples have none; there must not be a made-up one."""
+def test_answers_come_without_dropout_and_to_a_part_not_at_all(teacher, answers):
+    noisy = models.build_classifier(toys.SHALLOW_TEACHER.replace(dropout=0.5), toys.NUM_LABELS)
+    noisy.set_weights(teacher.get_weights())
+    received = training.predict_logits(noisy, batches.Batches(toys.encoded(9), batch_size=4))
+    np.testing.assert_allclose(received, answers, rtol=1e-4, atol=1e-5)
+    # With drop_remainder some examples have none; there must not be a made-up one.
     part = batches.Batches(toys.encoded(9), batch_size=4, drop_remainder=True)
     with pytest.raises(errors.DataError, match="all 9 examples, received 8"):
         training.predict_logits(teacher, part)
 
 
-def test_answers_come_without_dropout(teacher, answers):
-    noisy = models.build_classifier(toys.SHALLOW_TEACHER.replace(dropout=0.5), toys.NUM_LABELS)
-    noisy.set_weights(teacher.get_weights())
-    received = training.predict_logits(noisy, batches.Batches(toys.encoded(9), batch_size=4))
-    np.testing.assert_allclose(received, answers, rtol=1e-4, atol=1e-5)
-
-
-def test_evaluation_is_the_metric_of_the_answers(teacher, answers):
+def test_evaluation_is_the_metric_of_answers_and_of_entities(teacher, answers, per_token):
     encoded = toys.encoded(9)
     right = answers.argmax(axis=1)
     labels = np.where(np.arange(9) < 6, right, (right + 1) % 3).astype(np.int32)
@@ -90,6 +87,15 @@ def test_evaluation_is_the_metric_of_the_answers(teacher, answers):
     unlabelled = batches.Batches(dataclasses.replace(encoded, labels=None))
     with pytest.raises(errors.DataError):
         training.evaluate(teacher, unlabelled, SPEC)
+    model, alone = per_token["token"]
+    spec = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
+    labels = alone.argmax(axis=1).astype(np.int32)
+    encoded = dataclasses.replace(toys.encoded(7), labels=labels, token_labels=True)
+    rows = batches.Batches(encoded, batch_size=3)
+    assert training.evaluate(model, rows, spec) == dict.fromkeys(spec.metrics, 1.0)
+    np.testing.assert_array_equal(analysis.gold_labels(rows.encoded), labels)
+    wrong = dataclasses.replace(encoded, labels=(labels + 1) % 3)
+    assert training.evaluate(model, batches.Batches(wrong), spec)["accuracy"] == 0.0
 
 
 @pytest.mark.parametrize("head", ["token", "span"])
@@ -114,18 +120,6 @@ def per_token():
         alone = [one_by_one(model, encoded.select([index]))[0] for index in range(len(encoded))]
         rows[head] = (model, np.concatenate(alone))
     return rows
-
-
-def test_evaluation_of_words_scores_their_entities(per_token):
-    model, alone = per_token["token"]
-    spec = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
-    labels = alone.argmax(axis=1).astype(np.int32)
-    encoded = dataclasses.replace(toys.encoded(7), labels=labels, token_labels=True)
-    rows = batches.Batches(encoded, batch_size=3)
-    assert training.evaluate(model, rows, spec) == dict.fromkeys(spec.metrics, 1.0)
-    np.testing.assert_array_equal(analysis.gold_labels(rows.encoded), labels)
-    wrong = dataclasses.replace(encoded, labels=(labels + 1) % 3)
-    assert training.evaluate(model, batches.Batches(wrong), spec)["accuracy"] == 0.0
 
 
 def test_evaluation_of_questions_scores_the_answers(per_token, toy_vocab_file):

@@ -63,14 +63,11 @@ class Stream:
 # The lists of stages.
 
 
-def test_akt_learns_all_at_once():
+def test_akt_learns_all_at_once_and_jkt_the_layers_and_then_the_words():
     (stage,) = training.transfer_stages("akt", num_layers=3, steps=7)
     assert stage == training.TransferStage(
         name="all", layers=(0, 1, 2), predict_words=True, steps=7
     )
-
-
-def test_jkt_learns_the_layers_and_then_the_words():
     stages = training.transfer_stages("jkt", num_layers=3, transfer_epochs=2, epochs=5)
     assert stages == (
         training.TransferStage(name="layers", layers=(0, 1, 2), predict_words=False, epochs=2),
@@ -145,8 +142,7 @@ def test_a_step_range_is_the_stream_s_own_batches(start, steps, parts):
         part_stream = part.dataset(epochs=part.parts, start_step=skipped)
         received = [batch["input_ids"].numpy() for batch in part_stream]
         assert len(received) == steps - skipped
-        for ours, whole in zip(received, expected[skipped:], strict=True):
-            np.testing.assert_array_equal(ours, whole)
+        toys.check_equal(received, expected[skipped:])
     with pytest.raises(errors.ConfigError, match="start_step"):
         part.dataset(epochs=part.parts, start_step=steps + 1)
     with pytest.raises(errors.ConfigError, match="step range: expected a start >= 0"):
@@ -286,8 +282,7 @@ def whole(pairs, tmp_path_factory):
 def check_equals(whole, results, weights, folder):
     stages, steps, expected, reference = whole
     assert [result.steps for result in results] == steps
-    for ours, expected_weights in zip(weights, expected, strict=True):
-        np.testing.assert_array_equal(ours, expected_weights)
+    toys.check_equal(weights, expected)
     for ours, expected_weights in zip(
         stage_ends(folder, stages), stage_ends(reference, stages), strict=True
     ):
@@ -304,15 +299,13 @@ def check_equals(whole, results, weights, folder):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "kills",
     [
-        # in the middle of the first layer
-        pytest.param((2,), marks=pytest.mark.thorough),
-        # after its last step, before its end is saved
-        pytest.param((3,), marks=pytest.mark.thorough),
-        # once in each stage
-        pytest.param((1, 4), marks=pytest.mark.thorough),
+        (2,),  # in the middle of the first layer
+        (3,),  # after its last step, before its end is saved
+        (1, 4),  # once in each stage
     ],
 )
 def test_a_run_that_was_killed_equals_one_that_was_not(whole, transfer, tmp_path, kills):
@@ -409,8 +402,7 @@ def test_in_graphs_with_gathered_gradients_a_kill_changes_nothing(transfer, tmp_
         transfer(tmp_path / "killed", stages, KillAt(10), **options)
     results, received = transfer(tmp_path / "killed", stages, restart=False, **options)
     assert [result.steps for result in results] == [result.steps for result in expected] == [7, 6]
-    for ours, plain in zip(received, weights, strict=True):
-        np.testing.assert_array_equal(ours, plain)
+    toys.check_equal(received, weights)
 
 
 # Where the student starts.
@@ -433,8 +425,7 @@ def test_a_student_starts_with_its_teacher_s_embeddings_and_heads_on_request(hea
         if not copies:
             copied.add(layer.name)
             teacher_weights = teacher.get_layer(layer.name).get_weights()
-            for ours, values in zip(layer.get_weights(), teacher_weights, strict=True):
-                np.testing.assert_array_equal(ours, values)
+            toys.check_equal(layer.get_weights(), teacher_weights)
     embeddings = {"word_embeddings", "embedding_projection", "position_embeddings"}
     embeddings |= {"token_type_embeddings", "embeddings_layer_norm"}
     answers = {"mlm_transform", "mlm_layer_norm", "mlm_extra_decoder", "mlm_bias", "nsp_classifier"}
@@ -457,5 +448,4 @@ def test_a_teacher_of_other_embeddings_is_refused_and_nothing_changed():
         training.initialise_from_mobilebert_teacher(
             models.build_encoder(CONFIG), models.build_masked_lm(TEACHER), heads=True
         )
-    for ours, values in zip(student.get_weights(), before, strict=True):
-        np.testing.assert_array_equal(ours, values)
+    toys.check_equal(student.get_weights(), before)
