@@ -6,11 +6,44 @@ import tensorflow as tf
 import transformers
 from transformers import modeling_tf_pytorch_utils
 
+from tfdistill import models
+
 # Float32 sums over at most 48 products of O(1) values; a wrong eps, activation, mask or row shows
 # at 1e-3.
 TOLERANCE = 1e-5
 LENGTHS = (9, 5, 1)
 SIZES = {"vocab_size": 40, "max_position_embeddings": 12, "num_labels": 3}
+# Encoders of the Model Garden here, and its BERT there.
+GARDEN_MOBILEBERT = models.MobileBertConfig(
+    num_layers=2,
+    hidden_size=16,
+    num_heads=2,
+    intermediate_size=12,
+    vocab_size=40,
+    max_positions=12,
+    hidden_act="relu",
+    embedding_size=6,
+    bottleneck_size=8,
+    num_feed_forward=2,
+)
+GARDEN_BERT = models.EncoderConfig(
+    num_layers=1,
+    hidden_size=16,
+    num_heads=4,
+    intermediate_size=24,
+    vocab_size=40,
+    max_positions=12,
+    hidden_act="gelu_tanh",
+)
+OFFICIAL_BERT = {
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "num_layers": 1,
+    "num_attention_heads": 4,
+    "max_sequence_length": 12,
+    "type_vocab_size": 2,
+    "inner_dim": 24,
+}
 
 
 def bert_config(**changes):
@@ -80,6 +113,18 @@ def reference(config, name):
         words = model.mobilebert.embeddings.weight
         model.predictions.predictions.decoder.assign(words)
     return model
+
+
+def check_states(taps, published, features):
+    """Compares hidden states and attention probabilities; returns all that is published."""
+    expected = published(features, output_hidden_states=True, output_attentions=True)
+    ours = [taps["embeddings"], *taps["hidden_states"]]
+    for state, right in zip(ours, expected.hidden_states, strict=True):
+        np.testing.assert_allclose(state, right, atol=TOLERANCE)
+    mask = (1.0 - features["attention_mask"][:, None, None, :]) * models.ATTENTION_MASK_VALUE
+    for scores, right in zip(taps["attention_scores"], expected.attentions, strict=True):
+        np.testing.assert_allclose(tf.nn.softmax(scores + mask), right, atol=TOLERANCE)
+    return expected
 
 
 def save_random(model, tokenizer, folder):

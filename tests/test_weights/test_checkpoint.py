@@ -110,18 +110,12 @@ def test_a_regressor_and_missing_labels_have_their_own_names(tmp_path):
     assert weights.load_classifier(tmp_path / "two").labels == ("LABEL_0", "LABEL_1")
 
 
-def test_labels_keep_the_order_of_their_indices(folder):
-    edit_config(folder, id2label={"1": "good", "0": "bad"})
-    assert weights.load_classifier(folder).labels == ("bad", "good")
-
-
-def test_an_encoder_leaves_the_head_out_and_says_so(folder):
+def test_labels_keep_their_order_and_what_is_left_out_is_named(folder):
     report = weights.load_model(folder, "none").report
     assert report.ignored == ("classifier.bias", "classifier.weight")
     assert "2 ignored (classifier.bias, classifier.weight)" in str(report)
-
-
-def test_pretraining_heads_and_buffers_are_ignored_by_name(folder):
+    edit_config(folder, id2label={"1": "good", "0": "bad"})
+    assert weights.load_classifier(folder).labels == ("bad", "good")
     extra = [
         "bert.embeddings.position_ids",
         "cls.predictions.bias",
@@ -154,7 +148,7 @@ def test_projections_mark_a_tinybert_whose_head_has_a_relu(folder, key):
     assert np.abs(told.model(data) - expected).max() > 1e-2
 
 
-def test_old_names_of_layer_norm_are_understood(folder):
+def test_old_names_of_layer_norm_are_understood_and_half_precision_is_widened(folder):
     expected = weights.load_classifier(folder).model(features(CONFIG))
 
     def rename(tensors):
@@ -164,9 +158,6 @@ def test_old_names_of_layer_norm_are_understood(folder):
 
     edit(folder, rename)
     np.testing.assert_array_equal(weights.load_classifier(folder).model(features(CONFIG)), expected)
-
-
-def test_half_precision_tensors_are_widened(folder):
     import ml_dtypes
 
     expected = weights.load_classifier(folder).model(features(CONFIG))
@@ -304,9 +295,13 @@ def test_the_bounds_admit_the_largest_encoders_and_vocabularies():
     assert models.count_parameters(shape) > 300_000_000
 
 
-def test_a_family_of_another_layout_is_refused(folder):
+def test_another_layout_or_architecture_is_refused_by_name(folder):
     with pytest.raises(errors.WeightsError, match=r"family: .*'bert', 'tinybert'.*'distilbert'"):
         weights.load_encoder(folder, family="distilbert")
+    (folder / "model.safetensors").unlink()
+    edit_config(folder, model_type="deberta-v2")
+    with pytest.raises(errors.WeightsError, match=r"received 'deberta-v2'\. Only BERT, TinyBERT"):
+        weights.open_checkpoint(folder)
 
 
 def test_a_corrupt_file_is_refused(folder):
@@ -320,13 +315,6 @@ def test_a_corrupt_file_is_refused(folder):
     (folder / "config.json").write_text("{")
     with pytest.raises(errors.WeightsError, match="expected valid JSON"):
         weights.load_encoder(folder)
-
-
-def test_another_architecture_is_named_before_its_files_are_looked_for(folder):
-    (folder / "model.safetensors").unlink()
-    edit_config(folder, model_type="deberta-v2")
-    with pytest.raises(errors.WeightsError, match=r"received 'deberta-v2'\. Only BERT, TinyBERT"):
-        weights.open_checkpoint(folder)
 
 
 def test_a_folder_around_a_checkpoint_points_to_it(folder, tmp_path):
@@ -412,24 +400,7 @@ def test_a_vocabulary_larger_than_the_embedding_is_refused(folder):
         weights.load_encoder(folder)
 
 
-def test_a_hub_id_fetches_only_the_files_that_are_read(folder, monkeypatch):
-    requests = []
-
-    def fetch(name, revision, allow_patterns):
-        requests.append((name, revision, sorted(allow_patterns)))
-        return str(folder)
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
-    assert weights.load_classifier("someone/some-bert").labels == ("bad", "good")
-    weight_files = ["model-*.safetensors", "model.safetensors", "model.safetensors.index.json"]
-    tokenizer_files = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"]
-    library = ["config.json", "config_sentence_transformers.json"]
-    files = ["added_tokens.json", *library, *weight_files, *tokenizer_files, "vocab.txt"]
-    files = ["adapter_config.json", *files]
-    assert requests == [("someone/some-bert", None, files)]
-
-
-def test_a_revision_of_a_hub_id_is_fetched_and_its_commit_is_known(folder, monkeypatch):
+def test_a_hub_id_fetches_only_what_is_read_of_a_known_commit(folder, monkeypatch):
     requests = []
     commit = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
     cached = folder.parent / "snapshots" / commit
@@ -437,15 +408,21 @@ def test_a_revision_of_a_hub_id_is_fetched_and_its_commit_is_known(folder, monke
     folder.rename(cached)
 
     def fetch(name, revision, allow_patterns):
-        requests.append((name, revision))
+        requests.append((name, revision, sorted(allow_patterns)))
         return str(cached)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
-    for revision in ("v1.0", "refs/pr/3", commit[:8]):
-        source = f"someone/some-bert@{revision}"
+    weight_files = ["model-*.safetensors", "model.safetensors", "model.safetensors.index.json"]
+    tokenizer_files = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"]
+    library = ["config.json", "config_sentence_transformers.json"]
+    files = ["added_tokens.json", *library, *weight_files, *tokenizer_files, "vocab.txt"]
+    files = ["adapter_config.json", *files]
+    for revision in (None, "v1.0", "refs/pr/3", commit[:8]):
+        source = f"someone/some-bert@{revision}" if revision else "someone/some-bert"
+        requests.clear()
         assert weights.load_classifier(source).labels == ("bad", "good")
-        assert requests[-1] == ("someone/some-bert", revision)
-        assert weights.hub_commit(source) == commit
+        assert requests == [("someone/some-bert", revision, files)]
+        assert revision is None or weights.hub_commit(source) == commit
     assert weights.hub_commit(cached) is None
 
 
@@ -458,7 +435,7 @@ def test_an_unreachable_hub_says_how_to_go_on_without(monkeypatch):
         weights.load_encoder("bert-base-uncased")
 
 
-def test_an_existing_folder_stays_unless_told(folder):
+def test_an_existing_folder_stays_unless_told_and_where_a_save_fails(folder, monkeypatch, tmp_path):
     before = (folder / "model.safetensors").read_bytes()
     other = models.build_encoder(CONFIG)
     with pytest.raises(errors.OutputExistsError, match="an earlier Hugging Face folder"):
@@ -468,8 +445,6 @@ def test_an_existing_folder_stays_unless_told(folder):
     assert not (folder / "vocab.txt").exists()
     assert (folder / "model.safetensors").read_bytes() != before
 
-
-def test_a_failed_save_leaves_the_old_folder(folder, monkeypatch, tmp_path):
     def fail(*args, **kwargs):
         raise OSError("No space left on device")
 
@@ -488,17 +463,28 @@ def test_labels_that_do_not_fit_the_head_are_refused(labels, tmp_path):
     assert not (tmp_path / "hf").exists()
 
 
-def test_a_vocabulary_larger_than_the_embedding_is_not_saved(tmp_path, vocab_file):
-    model = models.build_encoder(CONFIG.replace(vocab_size=7))
-    with pytest.raises(errors.VocabularyError, match="at most 7 tokens"):
-        weights.save_hf(model, tmp_path / "hf", tokenizer=vocab_file)
+OTHER_HEADS = r"Choose other heads, or keep the \.keras file"
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "message"),
+    [
+        (CONFIG.replace(vocab_size=7), errors.VocabularyError, "at most 7 tokens"),
+        (
+            CONFIGS["distilbert"].replace(layer_norm_eps=1e-5),
+            errors.WeightsError,
+            "layer_norm_eps of a DistilBERT",
+        ),
+        (CONFIG.replace(num_heads=2, head_size=5), errors.WeightsError, OTHER_HEADS),
+        (CONFIG.replace(num_heads=3, head_size=4), errors.WeightsError, OTHER_HEADS),
+    ],
+)
+def test_what_transformers_would_compute_differently_is_not_saved(
+    config, error, message, tmp_path, vocab_file
+):
+    with pytest.raises(error, match=message):
+        weights.save_hf(models.build_encoder(config), tmp_path / "hf", tokenizer=vocab_file)
     assert not (tmp_path / "hf").exists()
-
-
-def test_what_transformers_would_compute_differently_is_not_saved(tmp_path):
-    config = CONFIGS["distilbert"].replace(layer_norm_eps=1e-5)
-    with pytest.raises(errors.WeightsError, match="layer_norm_eps of a DistilBERT"):
-        weights.save_hf(models.build_encoder(config), tmp_path / "hf")
 
 
 def test_pruned_heads_are_written_as_transformers_prunes_them(tmp_path):
@@ -511,14 +497,6 @@ def test_pruned_heads_are_written_as_transformers_prunes_them(tmp_path):
     tensors = safetensors.numpy.load_file(tmp_path / "hf" / "model.safetensors")
     assert tensors["encoder.layer.1.attention.self.query.weight"].shape == (6, 12)
     assert tensors["encoder.layer.1.attention.output.dense.weight"].shape == (12, 6)
-
-
-@pytest.mark.parametrize(("heads", "size"), [(2, 5), (3, 4)])
-def test_an_attention_width_that_transformers_cannot_build_is_not_saved(heads, size, tmp_path):
-    model = models.build_encoder(CONFIG.replace(num_heads=heads, head_size=size))
-    with pytest.raises(errors.WeightsError, match=r"Choose other heads, or keep the \.keras file"):
-        weights.save_hf(model, tmp_path / "hf")
-    assert not (tmp_path / "hf").exists()
 
 
 def test_the_saved_tokenizer_is_the_one_that_was_given(folder):

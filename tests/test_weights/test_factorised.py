@@ -68,15 +68,12 @@ def test_a_wrong_width_in_the_file_is_refused(saved, tmp_path):
         weights.load_classifier(tmp_path)
 
 
-def test_the_configuration_counts_both_factors():
+def test_the_configuration_counts_both_factors_and_a_masked_language_model_takes_none():
     model = models.build_classifier(CONFIG, 3)
     assert model.count_params() == models.count_parameters(CONFIG, 3)
     assert models.config_of(model) == CONFIG
     whole = CONFIG.replace(embedding_size=None)
     assert models.flops(CONFIG, 10) - models.flops(whole, 10) == 2 * 10 * 3 * 8
     assert model(tf.nest.map_structure(tf.identity, FEATURES)).shape == (3, 3)
-
-
-def test_a_masked_language_model_wants_its_table_in_one_piece():
     with pytest.raises(errors.ConfigError, match="embedding_size=3"):
         models.build_masked_lm(CONFIG)

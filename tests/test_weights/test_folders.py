@@ -161,21 +161,18 @@ def test_a_folder_of_another_format_is_named_with_the_way_out(tmp_path, folder, 
         weights.open_checkpoint(folder)
 
 
-def test_a_pointer_of_git_lfs_is_named(folder):
-    (folder / "model.safetensors").write_text(
-        "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 90\n"
-    )
-    with pytest.raises(errors.WeightsError, match="git lfs pull"):
-        weights.open_checkpoint(folder)
-
-
-def test_a_header_that_lies_is_refused(folder):
+def test_a_header_that_lies_is_refused_and_a_pointer_of_git_lfs_named(folder):
     path = folder / "model.safetensors"
     content = bytearray(path.read_bytes())
     at = content.index(b'"data_offsets":[0,') + len(b'"data_offsets":[')
     content[at : at + 1] = b"9"
     path.write_bytes(bytes(content))
     with pytest.raises(errors.WeightsError):
+        weights.open_checkpoint(folder)
+    (folder / "model.safetensors").write_text(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 90\n"
+    )
+    with pytest.raises(errors.WeightsError, match="git lfs pull"):
         weights.open_checkpoint(folder)
 
 
@@ -227,7 +224,7 @@ def test_what_a_config_says_of_outputs_does_not_count_where_they_are_left_out(fo
     assert weights.load_model(folder, "sequence", **new).report.fresh
 
 
-def test_a_cross_encoder_of_sentence_transformers_6_names_its_function_elsewhere(folder):
+def test_a_cross_encoder_names_its_function_elsewhere_and_its_prompt_is_refused(folder):
     settings = {"model_type": "CrossEncoder", "activation_fn": "torch.nn.modules.linear.Identity"}
     path = folder / "config_sentence_transformers.json"
     path.write_text(json.dumps(settings))
@@ -238,6 +235,13 @@ def test_a_cross_encoder_of_sentence_transformers_6_names_its_function_elsewhere
         json.dumps({**settings, "activation_fn": "torch.nn.modules.activation.Sigmoid"})
     )
     with pytest.raises(errors.WeightsError, match="function of its logits"):
+        weights.load_model(folder, "sequence", task_kind="classification")
+    library = {"model_type": "CrossEncoder", "default_prompt_name": "q", "prompts": {"q": ""}}
+    path = folder / "config_sentence_transformers.json"
+    path.write_text(json.dumps(library))
+    assert weights.load_model(folder, "sequence", task_kind="classification").labels
+    path.write_text(json.dumps({**library, "prompts": {"q": "query: "}}))
+    with pytest.raises(errors.WeightsError, match="default_prompt_name: expected none"):
         weights.load_model(folder, "sequence", task_kind="classification")
 
 
@@ -258,25 +262,11 @@ def test_a_cross_encoder_of_one_output_has_a_sigmoid_unless_it_says_otherwise(tm
     assert weights.load_model(folder, "sequence", **score).model
 
 
-def test_the_prompt_of_a_cross_encoder_is_refused(folder):
-    library = {"model_type": "CrossEncoder", "default_prompt_name": "q", "prompts": {"q": ""}}
-    path = folder / "config_sentence_transformers.json"
-    path.write_text(json.dumps(library))
-    assert weights.load_model(folder, "sequence", task_kind="classification").labels
-    path.write_text(json.dumps({**library, "prompts": {"q": "query: "}}))
-    with pytest.raises(errors.WeightsError, match="default_prompt_name: expected none"):
-        weights.load_model(folder, "sequence", task_kind="classification")
-
-
-def test_an_adapter_beside_whole_weights_is_refused(folder):
-    (folder / "adapter_config.json").write_text("{}")
-    with pytest.raises(errors.WeightsError, match="Merge it with peft"):
-        weights.open_checkpoint(folder)
-
-
-def test_architectures_that_are_no_names_are_no_crash(folder):
+def test_architectures_that_are_no_names_are_no_crash_and_label2id_alone_names_outputs(folder):
     edit_config(folder, architectures=[1, None])
     assert weights.load_model(folder, "sequence").labels == ("bad", "good")
+    edit_config(folder, id2label={"0": "LABEL_0", "1": "LABEL_1"}, label2id={"good": 0, "bad": 1})
+    assert weights.load_model(folder, "sequence").labels == ("good", "bad")
 
 
 @pytest.mark.parametrize(
@@ -290,17 +280,15 @@ def test_a_config_that_fits_is_taken(folder, of_library):
     assert loaded.labels == ("bad", "good")
 
 
-def test_a_head_with_further_parts_is_refused_by_their_names(folder):
+def test_a_head_with_further_parts_and_an_adapter_are_refused(folder):
     key = "classifier.norm.weight"
     edit(folder, lambda tensors: {**tensors, key: np.ones(4, "f4")})
     with pytest.raises(errors.WeightsError, match=f"received unexpected: {key}"):
         weights.load_model(folder, "sequence")
     assert key in weights.load_model(folder, "none").report.ignored
-
-
-def test_outputs_that_only_label2id_names_have_these_names(folder):
-    edit_config(folder, id2label={"0": "LABEL_0", "1": "LABEL_1"}, label2id={"good": 0, "bad": 1})
-    assert weights.load_model(folder, "sequence").labels == ("good", "bad")
+    (folder / "adapter_config.json").write_text("{}")
+    with pytest.raises(errors.WeightsError, match="Merge it with peft"):
+        weights.open_checkpoint(folder)
 
 
 def test_headers_alone_say_what_fits(folder, monkeypatch):

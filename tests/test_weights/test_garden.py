@@ -14,7 +14,14 @@ from official.nlp.configs import bert as bert_config
 from official.nlp.configs import encoders
 from official.nlp.modeling import layers, networks
 from official.nlp.modeling import models as garden_models
-from test_weights.references import TOLERANCE, batch, garden_features
+from test_weights.references import (
+    GARDEN_BERT,
+    GARDEN_MOBILEBERT,
+    OFFICIAL_BERT,
+    TOLERANCE,
+    batch,
+    garden_features,
+)
 
 from tfdistill import errors, models, weights
 from tfdistill.tokenization.library import SPECIAL_TOKENS
@@ -61,20 +68,7 @@ CASES = {
     "pooler": {**ONE_BLOCK, "classifier_activation": True},
     "ib-bert": IB_BERT,
 }
-OURS = models.MobileBertConfig(
-    num_layers=2,
-    hidden_size=16,
-    num_heads=2,
-    intermediate_size=12,
-    vocab_size=40,
-    max_positions=12,
-    hidden_act="relu",
-    dropout=0.0,
-    attention_dropout=0.2,
-    embedding_size=6,
-    bottleneck_size=8,
-    num_feed_forward=2,
-)
+OURS = GARDEN_MOBILEBERT.replace(dropout=0.0, attention_dropout=0.2)
 BERT = {
     "vocab_size": 40,
     "hidden_size": 16,
@@ -111,8 +105,7 @@ def test_a_mobilebert_encoder_gives_the_same_states_here(case, tmp_path):
     expected = encoder(garden_features(features), training=False)
     taps = models.taps(loaded.model)(features)
     states = [taps["embeddings"], *taps["hidden_states"]]
-    for state, right in zip(states, expected["encoder_outputs"], strict=True):
-        np.testing.assert_allclose(state, right, atol=TOLERANCE)
+    toys.check_equal(states, expected["encoder_outputs"], atol=TOLERANCE)
     mask = (1.0 - features["attention_mask"][:, None, None, :]) * -1e4
     for scores, right in zip(taps["attention_scores"], expected["attention_scores"], strict=True):
         np.testing.assert_allclose(tf.nn.softmax(scores + mask), right, atol=TOLERANCE)
@@ -131,8 +124,7 @@ def assert_same_bert(loaded, encoder):
     features = batch()
     expected = encoder(garden_features(features), training=False)
     taps = models.taps(loaded.model)(features)
-    for state, right in zip(taps["hidden_states"], expected["encoder_outputs"], strict=True):
-        np.testing.assert_allclose(state, right, atol=TOLERANCE)
+    toys.check_equal(taps["hidden_states"], expected["encoder_outputs"], atol=TOLERANCE)
     np.testing.assert_allclose(taps["pooled_output"], expected["pooled_output"], atol=TOLERANCE)
 
 
@@ -152,32 +144,13 @@ def test_a_bert_encoder_gives_the_same_states_here(tmp_path):
 @pytest.fixture(scope="module")
 def pretrainer():
     """A BertEncoderV2 in a pre-trainer with two heads."""
-    encoder = networks.BertEncoderV2(
-        vocab_size=40,
-        hidden_size=16,
-        num_layers=1,
-        num_attention_heads=4,
-        max_sequence_length=12,
-        type_vocab_size=2,
-        inner_dim=24,
-    )
+    encoder = networks.BertEncoderV2(**OFFICIAL_BERT)
     encoder(encoder.inputs)
     heads = [layers.ClassificationHead(16, 2, name="next_sentence")]
     gelu = tf_utils.get_activation("gelu")
     model = garden_models.BertPretrainerV2(encoder, mlm_activation=gelu, classification_heads=heads)
     model({**garden_features(batch()), "masked_lm_positions": tf.zeros((3, 1), tf.int32)})
     return randomise(model)
-
-
-SHAPE = models.EncoderConfig(
-    num_layers=1,
-    hidden_size=16,
-    num_heads=4,
-    intermediate_size=24,
-    vocab_size=40,
-    max_positions=12,
-    hidden_act="gelu_tanh",
-)
 
 
 def test_an_encoder_inside_a_training_run_is_found_and_its_optimizer_left(pretrainer, tmp_path):
@@ -189,7 +162,7 @@ def test_an_encoder_inside_a_training_run_is_found_and_its_optimizer_left(pretra
         variable.assign(value)
     tf.train.Checkpoint(model=pretrainer, optimizer=optimizer).save(str(tmp_path / "ckpt"))
 
-    loaded = weights.load_garden(tmp_path, SHAPE)
+    loaded = weights.load_garden(tmp_path, GARDEN_BERT)
     assert_same_bert(loaded, pretrainer.encoder_network)
     assert not any("Adam" in name or "optimizer" in name for name in loaded.report.ignored)
     assert {"bert/next_sentence/logits/kernel", "cls/predictions/transform/dense/kernel"} < set(
@@ -200,7 +173,7 @@ def test_an_encoder_inside_a_training_run_is_found_and_its_optimizer_left(pretra
 def test_a_name_based_checkpoint_is_read_too(pretrainer, tmp_path):
     named = {variable.name.split(":")[0]: variable for variable in pretrainer.variables}
     tf.compat.v1.train.Saver(named).save(None, str(tmp_path / "bert.ckpt"))
-    assert_same_bert(weights.load_garden(tmp_path, SHAPE), pretrainer.encoder_network)
+    assert_same_bert(weights.load_garden(tmp_path, GARDEN_BERT), pretrainer.encoder_network)
 
 
 def masked_answers(loaded, features):
@@ -215,7 +188,7 @@ def masked_answers(loaded, features):
 def test_a_masked_language_model_gives_the_same_logits_here(pretrainer, tmp_path):
     prefix = tf.train.Checkpoint(**pretrainer.checkpoint_items).save(str(tmp_path / "ckpt"))
     features = batch()
-    positions, ours = masked_answers(weights.load_garden_masked_lm(prefix, SHAPE), features)
+    positions, ours = masked_answers(weights.load_garden_masked_lm(prefix, GARDEN_BERT), features)
     expected = pretrainer(
         {**garden_features(features), "masked_lm_positions": tf.constant(positions)}
     )
@@ -271,7 +244,10 @@ def mobilebert_checkpoint(tmp_path_factory):
             r"wrong shape: transformer_layer_0/attention/query/kernel \(8, 2, 4\) instead of "
             r"\(8, 4, 2\)",
         ),
-        (SHAPE, "missing: embeddings/layer_norm/beta, .*; unexpected: mobile_bert_embedding/"),
+        (
+            GARDEN_BERT,
+            "missing: embeddings/layer_norm/beta, .*; unexpected: mobile_bert_embedding/",
+        ),
         (None, 'params.yaml next to it, .* received none of them.*load_garden\\(path, "mobilebert'),
         (OURS.replace(trigram=False), "trigram of a Model Garden encoder: expected True"),
         (OURS.replace(type_vocab_size=0), "type_vocab_size of a Model Garden encoder"),
@@ -290,7 +266,7 @@ def test_a_tensorflow_1_checkpoint_is_refused_with_what_it_holds(tmp_path):
     named = {"bert/embeddings/word_embedding_table": variable}
     tf.compat.v1.train.Saver(named).save(None, str(tmp_path / "bert.ckpt"))
     with pytest.raises(errors.WeightsError, match="it holds: bert/embeddings/word_embedding_table"):
-        weights.load_garden(tmp_path, SHAPE)
+        weights.load_garden(tmp_path, GARDEN_BERT)
 
 
 def test_a_checkpoint_of_teacher_and_student_is_refused(tmp_path):
@@ -353,9 +329,9 @@ def test_an_encoder_that_we_do_not_have_is_refused_by_its_params(
 
 
 def test_a_bert_preset_has_the_gardens_gelu(tmp_path, monkeypatch):
-    monkeypatch.setattr(models, "preset", lambda name: SHAPE.replace(hidden_act="gelu"))
+    monkeypatch.setattr(models, "preset", lambda name: GARDEN_BERT.replace(hidden_act="gelu"))
     encoder = randomise(encoders.build_encoder(encoder_config("bert", BERT)))
     tf.train.Checkpoint(encoder=encoder).save(str(tmp_path / "ckpt"))
     loaded = weights.load_garden(tmp_path, "bert_base")
-    assert loaded.config == SHAPE
+    assert loaded.config == GARDEN_BERT
     assert_same_bert(loaded, encoder)

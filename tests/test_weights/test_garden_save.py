@@ -7,7 +7,13 @@ import pytest
 import tensorflow as tf
 import toys
 from official.nlp.modeling import layers, networks
-from test_weights.references import batch, garden_features
+from test_weights.references import (
+    GARDEN_BERT,
+    GARDEN_MOBILEBERT,
+    OFFICIAL_BERT,
+    batch,
+    garden_features,
+)
 
 from tfdistill import errors, models, weights
 
@@ -15,28 +21,7 @@ pytestmark = pytest.mark.slow
 
 randomise = functools.partial(toys.randomise, scale=0.2)
 
-MOBILEBERT = models.MobileBertConfig(
-    num_layers=2,
-    hidden_size=16,
-    num_heads=2,
-    intermediate_size=12,
-    vocab_size=40,
-    max_positions=12,
-    hidden_act="relu",
-    embedding_size=6,
-    bottleneck_size=8,
-    num_feed_forward=2,
-    pooler=True,
-)
-BERT = models.EncoderConfig(
-    num_layers=1,
-    hidden_size=16,
-    num_heads=4,
-    intermediate_size=24,
-    vocab_size=40,
-    max_positions=12,
-    hidden_act="gelu_tanh",
-)
+MOBILEBERT = GARDEN_MOBILEBERT.replace(pooler=True)
 THEIR_MOBILEBERT = {
     "word_vocab_size": 40,
     "word_embed_size": 6,
@@ -49,23 +34,14 @@ THEIR_MOBILEBERT = {
     "num_feedforward_networks": 2,
     "classifier_activation": True,
 }
-THEIR_BERT = {
-    "vocab_size": 40,
-    "hidden_size": 16,
-    "num_layers": 1,
-    "num_attention_heads": 4,
-    "max_sequence_length": 12,
-    "type_vocab_size": 2,
-    "inner_dim": 24,
-}
 
 
 @pytest.mark.parametrize(
     ("config", "build"),
     [
         (MOBILEBERT, lambda: networks.MobileBERTEncoder(**THEIR_MOBILEBERT)),
-        (BERT, lambda: networks.BertEncoder(**THEIR_BERT, dict_outputs=True)),
-        (BERT, lambda: networks.BertEncoderV2(**THEIR_BERT)),
+        (GARDEN_BERT, lambda: networks.BertEncoder(**OFFICIAL_BERT, dict_outputs=True)),
+        (GARDEN_BERT, lambda: networks.BertEncoderV2(**OFFICIAL_BERT)),
     ],
     ids=["mobilebert", "bert", "bert-v2"],
 )
@@ -85,12 +61,11 @@ def test_the_encoder_restored_there_gives_the_same_states(config, build, tmp_pat
 
 
 def test_what_is_saved_comes_back(tmp_path):
-    for config in (MOBILEBERT, BERT):
+    for config in (MOBILEBERT, GARDEN_BERT):
         model = randomise(models.build_encoder(config))
         prefix = weights.save_garden(model, tmp_path / config.family)
         loaded = weights.load_garden(prefix, config)
-        for left, right in zip(loaded.model.weights, model.weights, strict=True):
-            np.testing.assert_array_equal(left, right)
+        toys.check_equal(loaded.model.weights, model.weights)
 
 
 def test_the_masked_language_model_restored_there_gives_the_same_logits(tmp_path):
@@ -112,20 +87,26 @@ def test_the_masked_language_model_restored_there_gives_the_same_logits(tmp_path
 
 
 def test_a_checkpoint_is_not_overwritten_unasked(tmp_path):
-    model = models.build_encoder(BERT)
+    model = models.build_encoder(GARDEN_BERT)
     prefix = weights.save_garden(model, tmp_path / "ckpt")
     with pytest.raises(errors.OutputExistsError, match="one that does not exist yet"):
         weights.save_garden(model, prefix)
     weights.save_garden(randomise(model), prefix, overwrite=True)
-    loaded = weights.load_garden(prefix, BERT).model
+    loaded = weights.load_garden(prefix, GARDEN_BERT).model
     np.testing.assert_array_equal(loaded.weights[0], model.weights[0])
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: models.build_classifier(BERT, 2), "an encoder, or a masked language model alone"),
-        (lambda: models.build_masked_lm(BERT, next_sentence=True), "a masked language model alone"),
+        (
+            lambda: models.build_classifier(GARDEN_BERT, 2),
+            "an encoder, or a masked language model alone",
+        ),
+        (
+            lambda: models.build_masked_lm(GARDEN_BERT, next_sentence=True),
+            "a masked language model alone",
+        ),
         (
             lambda: models.build_encoder(MOBILEBERT.replace(trigram=False)),
             "trigram of a Model Garden encoder: expected True",

@@ -101,7 +101,7 @@ def test_every_head_is_ignored_by_name_where_the_encoder_is_wanted(saved):
         np.testing.assert_array_equal(here["sequence_output"], there["sequence_output"])
 
 
-def test_a_new_head_makes_a_masked_lm_of_any_encoder(saved):
+def test_a_new_head_makes_a_masked_lm_of_any_encoder_and_leaves_an_old_one_out(saved):
     folder = saved("none")
     with pytest.raises(errors.WeightsError):
         weights.load_masked_lm(folder)
@@ -117,9 +117,6 @@ def test_a_new_head_makes_a_masked_lm_of_any_encoder(saved):
     loaded.model.get_layer("word_embeddings").embeddings.assign(2 * table)
     changed = answers(loaded.model)["mlm_logits"]
     assert np.abs(changed - masked_logits).max() > 1e-3
-
-
-def test_a_new_head_leaves_an_old_one_out(saved):
     report = weights.load_masked_lm(saved("masked_lm"), new_head=True, next_sentence=True).report
     assert report.fresh == (*MLM_KEYS, *NSP_KEYS)
     assert report.ignored == (*MLM_KEYS, *NSP_KEYS)
@@ -151,16 +148,15 @@ def test_heads_over_texts_and_over_tokens_are_not_taken_for_each_other(saved, tm
     assert (loaded.labels, models.num_labels_of(loaded.model)) == ((), 4)
 
 
-def test_half_a_classifier_is_none(saved):
+def test_half_a_head_a_missing_one_and_names_of_another_are_refused(saved, tmp_path):
     folder = saved("token")
     edit(folder, lambda t: t.pop("classifier.weight"))
     with pytest.raises(errors.WeightsError):
         weights.load_model(folder, "token")
-
-
-def test_a_missing_span_head_is_refused_with_the_remedy(saved):
     with pytest.raises(errors.WeightsError, match=r"head over spans \(qa_outputs\).*new_head=True"):
         weights.load_model(saved("masked_lm"), "span")
+    with pytest.raises(errors.WeightsError):
+        weights.save_hf(model_of("span"), tmp_path / "span", labels=["start", "end"])
 
 
 @pytest.mark.slow
@@ -180,11 +176,6 @@ def test_a_decoder_in_the_file_must_be_the_tied_one(head, key, twin, saved):
     with pytest.raises(errors.WeightsError, match=rf"{key}.* tied to, received others.*new_head"):
         weights.load_masked_lm(folder)
     assert weights.load_masked_lm(folder, new_head=True).report.fresh
-
-
-def test_only_classifiers_have_label_names(tmp_path):
-    with pytest.raises(errors.WeightsError):
-        weights.save_hf(model_of("span"), tmp_path / "span", labels=["start", "end"])
 
 
 @pytest.mark.thorough

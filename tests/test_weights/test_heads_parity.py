@@ -68,29 +68,24 @@ def test_a_masked_lm_answers_the_same_here_and_in_transformers(case, tmp_path):
     prediction_mask = (np.random.default_rng(3).random(features["input_ids"].shape) < 0.4).astype(
         np.int32
     )
-    expected = published(features)
-    every = expected.prediction_logits if both else expected.logits  # (B, L, V)
     answers = loaded.model({**features, "prediction_mask": prediction_mask})
-    np.testing.assert_allclose(
-        answers["mlm_logits"], every.numpy()[prediction_mask == 1], atol=TOLERANCE
-    )
-    if both:
-        nsp = expected.seq_relationship_logits
-        np.testing.assert_allclose(answers["nsp_logits"], nsp, atol=TOLERANCE)
+
+    def check_answers(expected):
+        every = expected.prediction_logits if both else expected.logits  # (B, L, V)
+        chosen = every.numpy()[prediction_mask == 1]
+        np.testing.assert_allclose(answers["mlm_logits"], chosen, atol=TOLERANCE)
+        if both:
+            nsp = expected.seq_relationship_logits
+            np.testing.assert_allclose(answers["nsp_logits"], nsp, atol=TOLERANCE)
+
+    check_answers(published(features))
     # A masked LM has no dropout before a classifier that could be read.
     assert loaded.config.replace(classifier_dropout=None) == models.config_of(loaded.model)
     assert len(loaded.report.loaded) == len(loaded.model.weights)
     assert not loaded.report.fresh
 
     weights.save_hf(loaded.model, tmp_path / "ours")
-    again = in_transformers(tmp_path / "ours")(features)
-    every = again.prediction_logits if both else again.logits
-    np.testing.assert_allclose(
-        answers["mlm_logits"], every.numpy()[prediction_mask == 1], atol=TOLERANCE
-    )
-    if both:
-        nsp = again.seq_relationship_logits
-        np.testing.assert_allclose(answers["nsp_logits"], nsp, atol=TOLERANCE)
+    check_answers(in_transformers(tmp_path / "ours")(features))
 
 
 @pytest.mark.parametrize("case", TOKENS)

@@ -4,10 +4,15 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import transformers
 from test_weights.edits import edit_config
-from test_weights.references import TOLERANCE, batch, in_transformers
+from test_weights.references import (
+    GARDEN_MOBILEBERT,
+    TOLERANCE,
+    batch,
+    check_states,
+    in_transformers,
+)
 
 from tfdistill import errors, models, weights
 
@@ -62,19 +67,6 @@ def reference(changes, head="ForSequenceClassification"):
     return model
 
 
-def assert_equal_states(taps, published, features):
-    """Compares hidden states, attention probabilities and pooled output; returns theirs."""
-    expected = published(features, output_hidden_states=True, output_attentions=True)
-    ours = [taps["embeddings"], *taps["hidden_states"]]
-    assert len(ours) == len(expected.hidden_states)
-    for state, right in zip(ours, expected.hidden_states, strict=True):
-        np.testing.assert_allclose(state, right, atol=TOLERANCE)
-    mask = (1.0 - features["attention_mask"][:, None, None, :]) * models.ATTENTION_MASK_VALUE
-    for scores, right in zip(taps["attention_scores"], expected.attentions, strict=True):
-        np.testing.assert_allclose(tf.nn.softmax(scores + mask), right, atol=TOLERANCE)
-    return expected
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_checkpoint_of_transformers_gives_the_same_states_here(case, tmp_path):
@@ -83,7 +75,7 @@ def test_a_checkpoint_of_transformers_gives_the_same_states_here(case, tmp_path)
     loaded = weights.load_classifier(tmp_path)
     features = batch()
     taps = models.taps(loaded.model)(features)
-    expected = assert_equal_states(taps, published, features)
+    expected = check_states(taps, published, features)
     np.testing.assert_allclose(taps["logits"], expected.logits, atol=TOLERANCE)
     pooled = published.mobilebert(features).pooler_output
     np.testing.assert_allclose(taps["pooled_output"], pooled, atol=TOLERANCE)
@@ -97,21 +89,7 @@ def test_a_checkpoint_of_transformers_gives_the_same_states_here(case, tmp_path)
 
 def ours(**changes):
     """A classifier here whose weights all matter."""
-    config = models.MobileBertConfig(
-        **{
-            "num_layers": 1,
-            "hidden_size": 16,
-            "num_heads": 2,
-            "intermediate_size": 12,
-            "vocab_size": 40,
-            "max_positions": 12,
-            "hidden_act": "relu",
-            "embedding_size": 6,
-            "bottleneck_size": 8,
-            "num_feed_forward": 2,
-            **changes,
-        }
-    )
+    config = GARDEN_MOBILEBERT.replace(**{"num_layers": 1, **changes})
     model = models.build_classifier(config, 3)
     randomise(model.weights)
     return model
@@ -135,7 +113,7 @@ def test_a_folder_saved_here_gives_the_same_states_in_transformers(changes, tmp_
     features = batch()
     seen = {name: features[name] for name in model.input}
     taps = models.taps(model)(seen)
-    expected = assert_equal_states(taps, published, features)
+    expected = check_states(taps, published, features)
     np.testing.assert_allclose(taps["logits"], expected.logits, atol=TOLERANCE)
     loaded = weights.load_classifier(tmp_path / "hf")
     assert loaded.config == models.config_of(model)

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import toys
 from test_weights.references import (
     TOLERANCE,
     batch,
     batch_of,
     bert_config,
+    check_states,
     distilbert_config,
     electra_config,
     in_transformers,
@@ -45,15 +45,8 @@ CASES = {
 
 def assert_equal_states(model, published, features):
     """Compares hidden states, attention probabilities and, where there are any, logits."""
-    expected = published(features, output_hidden_states=True, output_attentions=True)
     taps = models.taps(model)(features)
-    ours = [taps["embeddings"], *taps["hidden_states"]]
-    assert len(ours) == len(expected.hidden_states)
-    for state, right in zip(ours, expected.hidden_states, strict=True):
-        np.testing.assert_allclose(state, right, atol=TOLERANCE)
-    mask = (1.0 - features["attention_mask"][:, None, None, :]) * models.ATTENTION_MASK_VALUE
-    for scores, right in zip(taps["attention_scores"], expected.attentions, strict=True):
-        np.testing.assert_allclose(tf.nn.softmax(scores + mask), right, atol=TOLERANCE)
+    expected = check_states(taps, published, features)
     if "pooler_output" in expected:
         np.testing.assert_allclose(taps["pooled_output"], expected.pooler_output, atol=TOLERANCE)
     assert ("logits" in taps) == ("logits" in expected)

@@ -97,6 +97,14 @@ def test_padded_texts_have_the_logits_of_transformers(checkpoint):
     assert loaded.labels == ("no", "yes", "maybe")
 
 
+def answered(folder, tmp_path, *more):
+    """The rows that the command writes."""
+    out = tmp_path / "answers.jsonl"
+    line = ["answers", str(folder), "--task", "kinds", "--data-dir", str(tmp_path), "--text-column"]
+    assert cli.main([*line, "text", "--label-column", "kind", "--out", str(out), *more]) == 0
+    return map(json.loads, out.read_text(encoding="utf-8").splitlines())
+
+
 @pytest.mark.slow
 def test_a_task_is_answered_by_the_command(checkpoint, tmp_path):
     """The labels in another order than the model's, through tokenizer, batches and file."""
@@ -107,17 +115,12 @@ def test_a_task_is_answered_by_the_command(checkpoint, tmp_path):
     for split in ("train", "dev"):
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         (tmp_path / f"{split}.jsonl").write_text(lines, encoding="utf-8")
-    out = tmp_path / "answers.jsonl"
-    line = ["answers", str(folder), "--task", "kinds", "--data-dir", str(tmp_path), "--text-column"]
-    line += ["text", "--label-column", "kind", "--max-length", "24", "--out", str(out)]
-    assert cli.main(line) == 0
-    written = map(json.loads, out.read_text(encoding="utf-8").splitlines())
-    answered = {row.pop("text"): row for row in written}
-    assert answered.keys() == set(words)
+    answers = {row.pop("text"): row for row in answered(folder, tmp_path, "--max-length", "24")}
+    assert answers.keys() == set(words)
     for text in words:
         encoded = tokenizer(text, truncation=True, max_length=24, return_tensors="np")
         (expected,) = model(dict(encoded)).logits.numpy()
-        logits = [answered[text][f"logits.{label}"] for label in ("no", "yes", "maybe")]
+        logits = [answers[text][f"logits.{label}"] for label in ("no", "yes", "maybe")]
         np.testing.assert_allclose(logits, expected, atol=10 * TOLERANCE)
 
 
@@ -128,19 +131,17 @@ def test_the_texts_of_the_command_lose_their_middle_where_it_is_asked_to(checkpo
     texts = [" ".join(words[i:] + words[:i]) for i in range(6)]
     rows = [{"text": text, "kind": ("yes", "no", "maybe")[i % 3]} for i, text in enumerate(texts)]
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    out, length = tmp_path / "answers.jsonl", 9
-    line = ["answers", str(folder), "--task", "kinds", "--data-dir", str(tmp_path), "--text-column"]
-    line += ["text", "--label-column", "kind", "--split", "train", "--truncation", "middle"]
-    assert cli.main([*line, "--max-length", str(length), "--out", str(out)]) == 0
-    answered = [json.loads(row) for row in out.read_text().splitlines()]
-    for row in answered:
+    length = 9
+    options = ("--split", "train", "--truncation", "middle", "--max-length", str(length))
+    answers = list(answered(folder, tmp_path, *options))
+    for row in answers:
         ids = tokenizer(row["text"])["input_ids"]
         assert len(ids) > length
         ids = np.array([[*ids[:5], *ids[-4:]]])  # 4 and 3 of the text, a special token at each end
         (expected,) = model({"input_ids": ids, "attention_mask": np.ones_like(ids)}).logits.numpy()
         logits = [row[f"logits.{label}"] for label in ("no", "yes", "maybe")]
         np.testing.assert_allclose(logits, expected, atol=10 * TOLERANCE)
-    assert len(answered) == 6
+    assert len(answers) == 6
 
 
 @pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
@@ -203,14 +204,10 @@ def test_what_does_not_fit_is_refused(checkpoint, tmp_path, name, change, error,
 
 
 @pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
-def test_the_tokens_that_its_tokenizer_allows_are_heeded(checkpoint, tmp_path):
+def test_its_tokenizer_limits_texts_and_scores_are_refused(checkpoint, tmp_path):
     settings = ("tokenizer_config.json", lambda value: value.update(model_max_length=8))
     source = inputs.open_source(str(damaged(checkpoint[3], tmp_path, *settings)), roberta=True)
     assert source.max_length == 8
-
-
-@pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
-def test_scores_that_are_no_logits_are_refused(checkpoint, tmp_path):
     activation = {"activation_fn": "torch.nn.modules.activation.Sigmoid"}
     settings = ("config.json", lambda value: value.update(sentence_transformers=activation))
     folder = str(damaged(checkpoint[3], tmp_path, *settings))

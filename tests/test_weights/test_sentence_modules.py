@@ -47,7 +47,7 @@ def test_a_saved_sentence_encoder_comes_back_whole(head, tmp_path):
     assert not loaded.report.ignored
 
 
-def test_the_folder_is_that_of_sentence_transformers(folder):
+def test_the_folder_is_that_of_sentence_transformers(folder, model):
     modules = json.loads((folder / "modules.json").read_text())
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     assert kinds == ["Transformer", "Pooling", "Dense", "Normalize"]
@@ -59,9 +59,6 @@ def test_the_folder_is_that_of_sentence_transformers(folder):
         "linear.weight": (5, CONFIG.hidden_size),
         "linear.bias": (5,),
     }
-
-
-def test_transformers_builds_the_same_states(folder, model):
     transformers = pytest.importorskip("transformers")
     config = transformers.AutoConfig.from_pretrained(folder)
     assert config.architectures == ["BertModel"]
@@ -69,7 +66,14 @@ def test_transformers_builds_the_same_states(folder, model):
     assert not any("vector" in key or key.startswith("bert.") for key in held)
 
 
-def test_an_encoder_in_a_folder_of_its_own_is_found(model, folder, tmp_path):
+def test_pooling_settings_and_encoder_are_read_where_they_may_lie(model, folder, tmp_path):
+    old = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
+    edit_json(folder / POOLING, pooling_mode="cls", **old)
+    np.testing.assert_array_equal(answers(weights.load_embedder(folder).model), answers(model))
+    (folder / "sentence_bert_config.json").write_text("{}")
+    (folder / "sentence_distilbert_config.json").write_text('{"max_seq_length": 5}')
+    (folder / "sentence_xlnet_config.json").write_text('{"max_seq_length": 9}')
+    assert weights.load_embedder(folder).max_length == 5
     inner = folder / "0_Transformer"
     inner.mkdir()
     for name in ("config.json", "model.safetensors"):
@@ -78,19 +82,6 @@ def test_an_encoder_in_a_folder_of_its_own_is_found(model, folder, tmp_path):
     modules[0]["path"] = "0_Transformer"
     (folder / "modules.json").write_text(json.dumps(modules))
     np.testing.assert_array_equal(answers(weights.load_embedder(folder).model), answers(model))
-
-
-def test_a_pooling_that_is_named_counts_before_the_older_keys(model, folder):
-    old = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
-    edit_json(folder / POOLING, pooling_mode="cls", **old)
-    np.testing.assert_array_equal(answers(weights.load_embedder(folder).model), answers(model))
-
-
-def test_the_first_file_of_settings_that_says_something_is_read(folder):
-    (folder / "sentence_bert_config.json").write_text("{}")
-    (folder / "sentence_distilbert_config.json").write_text('{"max_seq_length": 5}')
-    (folder / "sentence_xlnet_config.json").write_text('{"max_seq_length": 9}')
-    assert weights.load_embedder(folder).max_length == 5
 
 
 def spoil_module(folder, kind):
