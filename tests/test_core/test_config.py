@@ -87,24 +87,24 @@ def test_what_is_written_is_read_back_equal(tmp_path):
     assert config.load_recipe(str(path)).stages["states"].layer_map == (1, 0)
 
 
+def published_start(name):
+    if name.startswith(("pkd", "distilbert_")):
+        return "layers"
+    return "random" if name.startswith(("bilstm_", "minilm_", "pd")) else "teacher"
+
+
 @pytest.mark.parametrize("name", config.recipes())
-def test_every_recipe_that_comes_with_us_is_valid_and_named_by_its_file(name, tmp_path):
+def test_every_recipe_that_comes_with_us_is_valid_and_names_its_own_start(name, tmp_path):
     recipe = config.load_recipe(name)
     assert recipe.name == name
     path = tmp_path / "again.yaml"
     path.write_text(config.dump_recipe(recipe), encoding="utf-8")
     assert config.load_recipe(str(path)) == recipe
+    student = recipe_files._read_recipe(config.recipes()[name])["student"]
+    assert student["initialise"] == published_start(name)
 
 
 # What is refused.
-
-
-def test_a_format_that_is_gone_is_refused_by_name_with_another():
-    for name in ("static_wi8_ai16", "static_wi8_ai8_integer_only"):
-        message = faults_of(export={"quantize": name, "also_quantize": ["int8", name]})
-        for key in ("quantize", "also_quantize.1"):
-            assert f"export.{key}: expected a quantization that this version offers" in message
-        assert message.count(f"received {name!r}. Take static_wi8_ai8") == 2
 
 
 def test_faults_are_said_in_words_of_recipes_once_each():
@@ -137,7 +137,7 @@ def test_faults_are_said_in_words_of_recipes_once_each():
     assert message.endswith("  - benchmark.threads.0: expected more than 0, received -1.")
 
 
-def test_short_names_of_quantizations_are_kept_in_full():
+def test_short_names_of_quantizations_are_kept_in_full_and_gone_ones_refused_with_another():
     int8, int4 = "dynamic_wi8_afp32", "dynamic_wi4_afp32"
     assignments = (
         *("export.quantize=int4", "export.also_quantize=[int8, float16, int4]"),
@@ -149,6 +149,11 @@ def test_short_names_of_quantizations_are_kept_in_full():
     exported = config.load_recipe("demo", ["export.variants={gpu: int4}"]).export
     assert exported.variants == {"gpu": int4}
     assert "int8" not in config.dump_recipe(config.load_recipe("demo", ["export.quantize=int8"]))
+    for name in ("static_wi8_ai16", "static_wi8_ai8_integer_only"):
+        message = faults_of(export={"quantize": name, "also_quantize": ["int8", name]})
+        for key in ("quantize", "also_quantize.1"):
+            assert f"export.{key}: expected a quantization that this version offers" in message
+        assert message.count(f"received {name!r}. Take static_wi8_ai8") == 2
 
 
 def test_a_retired_key_is_dropped_where_it_holds_its_default_and_refused_otherwise(
@@ -173,7 +178,8 @@ def test_a_retired_key_is_dropped_where_it_holds_its_default_and_refused_otherwi
             config.load_recipe(str(path))
 
 
-def test_stages_and_variants_are_checked_against_each_other():
+def test_stages_are_checked_against_variants_and_the_task():
+    assert "learns a task, and data.task is null" in faults_of(data={"task": None})
     message = faults_of(variants={"a": {"stages": ["logit"]}, "b": {"stages": ["states"]}})
     assert "variants.a.stages: no stage 'logit'. Did you mean 'logits'?" in message
     assert "variants.b.stages: ends in a intermediate stage" in message
@@ -235,16 +241,13 @@ def test_an_assignment_changes_one_value(path, assignment, value):
     assert read(config.load_recipe(path)) != value
 
 
-def test_assignments_keep_what_a_short_form_said(path):
+def test_assignments_keep_what_a_short_form_said_and_can_add_sections(path):
     changed = config.load_recipe(path, ["teacher.dtype=bfloat16", "student.num_layers=3"])
     assert (changed.teacher.source, changed.teacher.dtype) == ("somewhere/bert", "bfloat16")
     assert (changed.student.preset, changed.student.num_layers) == ("bert_tiny", 3)
     # And the short form keeps what assignments before it said.
     changed = config.load_recipe(path, ["teacher.dtype=bfloat16", "teacher=elsewhere/bert"])
     assert (changed.teacher.source, changed.teacher.dtype) == ("elsewhere/bert", "bfloat16")
-
-
-def test_assignments_can_add_sections(path):
     changed = config.load_recipe(
         path,
         [
@@ -308,13 +311,19 @@ def test_missing_inputs_are_listed_with_their_remedy(tmp_path):
     assert fault.startswith("stages.general.corpus:") and "b.txt is not there" in fault
 
 
-def test_a_preset_as_teacher_brings_no_vocabulary(tmp_path):
+def test_a_preset_as_teacher_brings_no_vocabulary_and_cannot_teach_words(tmp_path):
     bare = recipe(data={"task": "sst2", "dir": str(tmp_path)}, teacher="preset:bert_tiny")
     (fault,) = config.missing_inputs(bare)
     assert fault.startswith("data.vocab:") and "train:SIZE" in fault
+    values = copy.deepcopy(MINIMAL)
+    values["teacher"] = "preset:bert_tiny"
+    values["stages"]["words"] = {"kind": "distilbert", "corpus": []}
+    values["variants"] = {"full": {"stages": ["words", "logits"]}}
+    faults = config.missing_inputs(config.parse_recipe(values))
+    assert any("pre-trained" in fault and "words" in fault for fault in faults)
 
 
-def test_a_recipe_laid_over_another_keeps_what_it_does_not_name(tmp_path):
+def test_a_recipe_keeps_what_it_does_not_name_of_another_in_its_folder_alone(tmp_path):
     base = tmp_path / "base.yaml"
     base.write_text(yaml.safe_dump(MINIMAL), encoding="utf-8")
     above = tmp_path / "above.yaml"
@@ -327,9 +336,6 @@ def test_a_recipe_laid_over_another_keeps_what_it_does_not_name(tmp_path):
     assert recipe.teacher.source == below.teacher.source
     assert recipe.data.task == below.data.task
     assert recipe.stages == below.stages
-
-
-def test_a_recipe_may_not_extend_itself_or_what_is_not_there(tmp_path):
     path = tmp_path / "loop.yaml"
     path.write_text("extends: loop.yaml\nname: loop\n", encoding="utf-8")
     with pytest.raises(errors.ConfigError, match="ends the chain"):
@@ -337,9 +343,16 @@ def test_a_recipe_may_not_extend_itself_or_what_is_not_there(tmp_path):
     path.write_text("extends: demoo\nname: loop\n", encoding="utf-8")
     with pytest.raises(errors.ConfigError, match="demo"):
         config.load_recipe(str(path))
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "base.yaml").write_text(config.find_recipe("demo").read_text())
+    (tmp_path / "inner" / "mine.yaml").write_text("extends: ../base.yaml\n")
+    with pytest.raises(errors.ConfigError):
+        config.load_recipe(str(tmp_path / "inner" / "mine.yaml"))
+    (tmp_path / "mine.yaml").write_text("extends: base.yaml\n")
+    assert config.load_recipe(str(tmp_path / "mine.yaml")) == config.load_recipe("demo")
 
 
-def test_the_student_without_a_teacher_is_added_once():
+def test_the_student_without_a_teacher_is_added_once_and_learns_as_long_at_the_same_rate():
     values = copy.deepcopy(MINIMAL)
     values["stages"] = {"answers": {"kind": "prediction", "epochs": 7, "learning_rate": 2e-4}}
     values["variants"] = {"full": {"stages": ["answers"]}}
@@ -352,22 +365,16 @@ def test_the_student_without_a_teacher_is_added_once():
     values["student"]["initialise"] = "pruned"
     part = config.parse_recipe(values)
     assert config.with_baseline(part) == part.model_copy(update={"baselines": "all"})
-
-
-def test_a_recipe_without_a_task_refuses_stages_that_learn_one():
-    values = copy.deepcopy(MINIMAL)
-    values["data"] = {"task": None}
-    with pytest.raises(errors.ConfigError, match=r"learns a task, and data\.task is null"):
-        config.parse_recipe(values)
-
-
-def test_a_preset_that_knows_nothing_cannot_teach_words():
-    values = copy.deepcopy(MINIMAL)
-    values["teacher"] = "preset:bert_tiny"
-    values["stages"]["words"] = {"kind": "distilbert", "corpus": []}
-    values["variants"] = {"full": {"stages": ["words", "logits"]}}
-    faults = config.missing_inputs(config.parse_recipe(values))
-    assert any("pre-trained" in fault and "words" in fault for fault in faults)
+    joint = config.new_stage(
+        "joint", batch_size=16, epochs=7, min_steps=50, loss_weights={"label": 1}
+    )
+    alone = config.labels_alone(joint, learning_rate=3e-4, batches=120)
+    assert (alone.kind, alone.epochs, alone.min_steps) == ("labels", 1, 120)
+    assert (alone.batch_size, alone.learning_rate) == (16, 3e-4)
+    as_long = config.labels_alone(joint, learning_rate=None)  # by the student's width
+    assert (as_long.epochs, as_long.min_steps) == (7, 50)
+    usual = config.labels_alone(config.new_stage("joint"), learning_rate=None)
+    assert usual.min_steps == config.LEAST_STEPS
 
 
 def test_inputs_that_are_needed_late_are_missed_early(tmp_path):
@@ -393,29 +400,6 @@ def test_names_that_become_folders_lead_nowhere_else(section, name):
         config.parse_recipe(values)
 
 
-def test_a_recipe_extends_only_what_is_in_its_folder(tmp_path):
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "base.yaml").write_text(config.find_recipe("demo").read_text())
-    (tmp_path / "inner" / "mine.yaml").write_text("extends: ../base.yaml\n")
-    with pytest.raises(errors.ConfigError):
-        config.load_recipe(str(tmp_path / "inner" / "mine.yaml"))
-    (tmp_path / "mine.yaml").write_text("extends: base.yaml\n")
-    assert config.load_recipe(str(tmp_path / "mine.yaml")) == config.load_recipe("demo")
-
-
-def test_a_student_without_a_teacher_learns_as_long_at_the_same_rate():
-    joint = config.new_stage(
-        "joint", batch_size=16, epochs=7, min_steps=50, loss_weights={"label": 1}
-    )
-    alone = config.labels_alone(joint, learning_rate=3e-4, batches=120)
-    assert (alone.kind, alone.epochs, alone.min_steps) == ("labels", 1, 120)
-    assert (alone.batch_size, alone.learning_rate) == (16, 3e-4)
-    as_long = config.labels_alone(joint, learning_rate=None)  # by the student's width
-    assert (as_long.epochs, as_long.min_steps) == (7, 50)
-    usual = config.labels_alone(config.new_stage("joint"), learning_rate=None)
-    assert usual.min_steps == config.LEAST_STEPS
-
-
 @pytest.mark.parametrize("value", [-1, float("inf"), "x", ["a"], True, {"l": None}, {"l": []}])
 @pytest.mark.parametrize("section", ["stages", "variants", "data", "teacher", "seeds"])
 def test_a_section_of_another_type_is_a_fault_of_the_recipe(section, value):
@@ -427,21 +411,6 @@ def test_a_section_of_another_type_is_a_fault_of_the_recipe(section, value):
     }
     with pytest.raises(errors.ConfigError):
         config.parse_recipe({**values, section: value})
-
-
-# How students of the recipes that come with tfdistill start.
-
-
-def published_start(name):
-    if name.startswith(("pkd", "distilbert_")):
-        return "layers"
-    return "random" if name.startswith(("bilstm_", "minilm_", "pd")) else "teacher"
-
-
-@pytest.mark.parametrize("name", config.recipes())
-def test_a_published_recipe_names_its_own_start(name):
-    student = recipe_files._read_recipe(config.recipes()[name])["student"]
-    assert student["initialise"] == published_start(name)
 
 
 def test_an_embedding_has_no_student_without_a_teacher_and_others_no_vector_size():

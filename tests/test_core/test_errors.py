@@ -39,21 +39,10 @@ def test_every_error_is_ours_and_the_built_in_that_a_caller_expects():
         assert issubclass(kind, (errors.TfdistillError)) and issubclass(kind, BUILT_IN[name])
 
 
-def test_a_message_says_what_was_expected_what_came_and_what_to_do():
+def test_a_message_says_what_was_expected_what_came_and_what_to_do_however_long_it_is():
     message = errors.explain("student width", 8, 12, "Use a projection.")
     assert message == "student width: expected 8, received 12. Use a projection."
     assert errors.explain("labels", "two", None) == "labels: expected two, received None."
-
-
-@pytest.mark.parametrize("kind", [errors.ConfigError, errors.OutputExistsError])
-def test_an_error_of_several_parts_explains_them_and_survives_pickling(kind):
-    error = kind("copies", "at least 1", 0, "Use 10.")
-    assert str(error) == errors.explain("copies", "at least 1", 0, "Use 10.")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
-    assert str(kind("as it is")) == "as it is"
-
-
-def test_a_message_that_quotes_megabytes_keeps_its_beginning_and_its_remedy():
     text = str(errors.DataError("cell", "a label", repr("x" * 2_600_000), "Leave it out."))
     assert len(text) < errors.MAX_LINE
     assert text.startswith("cell: expected a label, received 'xxx")
@@ -62,6 +51,15 @@ def test_a_message_that_quotes_megabytes_keeps_its_beginning_and_its_remedy():
     assert lines[errors.MAX_LINES - 1 :] == ["row 199", "... and 4800 more lines."]
     whole = "\n".join(["a" * errors.MAX_LINE] * errors.MAX_LINES)
     assert str(errors.DataError(whole)) == whole
+    assert errors.explain_os_error(OSError("no route")) == "no route"
+
+
+@pytest.mark.parametrize("kind", [errors.ConfigError, errors.OutputExistsError])
+def test_an_error_of_several_parts_explains_them_and_survives_pickling(kind):
+    error = kind("copies", "at least 1", 0, "Use 10.")
+    assert str(error) == errors.explain("copies", "at least 1", 0, "Use 10.")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert str(kind("as it is")) == "as it is"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +86,3 @@ def test_what_the_system_refuses_is_said_with_the_file_and_a_remedy(number, says
     message = errors.explain_os_error(OSError(number, os.strerror(number), "a/b"))
     assert message.startswith(says)
     assert "Errno" not in message
-
-
-def test_an_error_without_a_number_is_said_as_it_is():
-    assert errors.explain_os_error(OSError("no route")) == "no route"

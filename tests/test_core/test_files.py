@@ -78,13 +78,10 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     assert done == ["fsync", "replace"]
 
 
-def test_a_new_file_is_as_readable_as_any_other(tmp_path):
+def test_a_new_file_is_as_readable_as_any_other_in_utf_8_and_its_json_has_no_nan(tmp_path):
     (tmp_path / "usual").write_text("")
     files.atomic_write_text(tmp_path / "ours", "")
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "usual").stat().st_mode
-
-
-def test_text_is_utf_8_and_json_has_no_nan(tmp_path):
     files.atomic_write_text(tmp_path / "t", "é\n")
     assert (tmp_path / "t").read_bytes() == b"\xc3\xa9\n"
     files.atomic_write_json(tmp_path / "j", {"b": 1, "a": ["é"]})
@@ -97,6 +94,32 @@ def test_text_is_utf_8_and_json_has_no_nan(tmp_path):
 
 
 # Folders.
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A folder that is to be replaced."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "kept").write_text("old")
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def fail(monkeypatch):
+    """Lets renames fail, by their number."""
+
+    def make(fails, fault):
+        real, calls = os.replace, []
+
+        def replace(source, target):
+            calls.append(target)
+            if fails(len(calls)):
+                raise fault
+            real(source, target)
+
+        monkeypatch.setattr(os, "replace", replace)
+
+    return make
 
 
 def test_a_folder_takes_the_place_of_the_old_one(tmp_path):
@@ -112,56 +135,22 @@ def test_a_folder_takes_the_place_of_the_old_one(tmp_path):
 
 @pytest.mark.parametrize("fault", [OSError("full"), KeyboardInterrupt()])
 @pytest.mark.parametrize("call", [1, 2])
-def test_what_comes_between_the_two_renames_brings_the_old_folder_back(
-    tmp_path, monkeypatch, fault, call
-):
-    path = tmp_path / "out"
-    path.mkdir()
-    (path / "kept").write_text("old")
-    real, calls = os.replace, []
-
-    def replace(source, target):
-        calls.append(target)
-        if len(calls) == call:
-            raise fault
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(type(fault)), files.atomic_folder(path) as temporary:
+def test_what_comes_between_the_two_renames_brings_the_old_folder_back(old, fail, fault, call):
+    fail(lambda number: number == call, fault)
+    with pytest.raises(type(fault)), files.atomic_folder(old) as temporary:
         (temporary / "new").write_text("")
-    assert only(path, "kept") and only(tmp_path, "out")
+    assert only(old, "kept") and only(old.parent, "out")
 
 
-def test_an_old_folder_that_cannot_come_back_is_left_aside(tmp_path, monkeypatch):
-    path = tmp_path / "out"
-    path.mkdir()
-    (path / "kept").write_text("old")
-    real, calls = os.replace, []
-
-    def replace(source, target):
-        calls.append(target)
-        if len(calls) > 1:
-            raise OSError("gone")
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(OSError, match="gone"), files.atomic_folder(path):
+def test_an_old_folder_that_cannot_come_back_is_left_aside(old, fail):
+    fail(lambda number: number > 1, OSError("gone"))
+    with pytest.raises(OSError, match="gone"), files.atomic_folder(old):
         pass
-    (aside,) = tmp_path.iterdir()
+    (aside,) = old.parent.iterdir()
     assert only(aside, "kept")
 
 
 # What killed processes leave.
-
-
-def test_what_a_living_process_writes_is_no_leftover(tmp_path):
-    with (
-        files.atomic_write(tmp_path / "a.txt") as file,
-        files.atomic_folder(tmp_path / "b") as folder,
-        files.temporary_folder("c", tmp_path) as other,
-    ):
-        files.remove_leftovers(tmp_path)
-        assert file.is_file() and folder.is_dir() and other.is_dir()
 
 
 @pytest.mark.parametrize("moment", ["before it is opened", "before it is locked"])
@@ -184,12 +173,19 @@ def test_a_folder_that_another_process_sweeps_before_it_is_locked_is_made_again(
     assert only(tmp_path)
 
 
-def test_files_of_the_user_are_no_leftovers(tmp_path):
+def test_neither_files_of_the_user_nor_of_a_living_process_are_leftovers(tmp_path):
     names = [".a-12345678.txt", "tfdistill-abc", "tfdistill-", ".tfdistill-12345678", "a.tfdistill"]
     for name in names:
         (tmp_path / name).write_text("")
     files.remove_leftovers(tmp_path)
     assert only(tmp_path, *names)
+    with (
+        files.atomic_write(tmp_path / "a.txt") as file,
+        files.atomic_folder(tmp_path / "b") as folder,
+        files.temporary_folder("c", tmp_path) as other,
+    ):
+        files.remove_leftovers(tmp_path)
+        assert file.is_file() and folder.is_dir() and other.is_dir()
 
 
 def test_a_kill_between_the_two_renames_is_undone_by_the_next_writer(tmp_path):
@@ -254,7 +250,7 @@ def test_a_full_disk_is_an_error_that_names_the_output(tmp_path, write, fault):
 # Locks, and names from outside.
 
 
-def test_an_output_has_one_writer_at_a_time(tmp_path):
+def test_an_output_has_one_writer_at_a_time_and_the_lock_of_a_killed_one_is_free(tmp_path):
     path = tmp_path / "new" / "result.json"
     for _ in range(2):
         with locks.output_lock(path):
@@ -266,9 +262,6 @@ def test_an_output_has_one_writer_at_a_time(tmp_path):
             with locks.output_lock(path.with_name("other.json")):  # has its own
                 pass
         assert only(tmp_path)
-
-
-def test_the_lock_of_a_killed_writer_is_free(tmp_path):
     code = (
         "import os, signal, sys\nfrom tfdistill.io import locks\n"
         "with locks.output_lock(sys.argv[1]): os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -296,7 +289,7 @@ def test_many_processes_at_one_output_are_one_at_a_time(tmp_path):
     assert [process.communicate()[1] for process in running] == [b""] * 4
 
 
-def test_a_folder_has_one_process_at_a_time_and_is_free_again_afterwards(tmp_path):
+def test_a_folder_has_one_process_at_a_time_and_a_failure_that_left_nothing_leaves_none(tmp_path):
     place = tmp_path / "run"
     for _ in range(2):
         with (
@@ -306,6 +299,13 @@ def test_a_folder_has_one_process_at_a_time_and_is_free_again_afterwards(tmp_pat
         ):
             pass
         assert place.is_dir()
+    for name in ("empty", "begun"):
+        with pytest.raises(KeyboardInterrupt), locks.exclusive_lock(tmp_path / name):
+            if name == "begun":
+                (tmp_path / name / "checkpoint").write_text("a step")
+            raise KeyboardInterrupt
+    assert not (tmp_path / "empty").exists()
+    assert (tmp_path / "begun" / "checkpoint").is_file()
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
@@ -324,16 +324,6 @@ def test_a_file_system_without_locks_is_named_and_can_be_written(
     monkeypatch.setenv(locks.VARIABLE, "1")
     with lock(tmp_path / "out"):
         pass
-
-
-def test_a_failure_that_left_nothing_leaves_no_folder(tmp_path):
-    for name in ("empty", "begun"):
-        with pytest.raises(KeyboardInterrupt), locks.exclusive_lock(tmp_path / name):
-            if name == "begun":
-                (tmp_path / name / "checkpoint").write_text("a step")
-            raise KeyboardInterrupt
-    assert not (tmp_path / "empty").exists()
-    assert (tmp_path / "begun" / "checkpoint").is_file()
 
 
 @pytest.mark.parametrize("address", ["s3://bucket/x", "gs:/bucket/x", "hdfs://host:9000/x"])

@@ -42,15 +42,12 @@ def test_no_other_set_of_lengths_is_cheaper(seed):
     assert cost_of(chosen, texts, time, signature) == pytest.approx(least, rel=1e-12)
 
 
-def test_the_expected_time_is_the_mean_over_the_texts():
+def test_the_expected_time_is_the_mean_over_the_texts_unless_a_length_was_not_measured():
     times = {16: 1.0, 32: 3.0}
     assert lengths.expected_time(times, {10: 2, 16: 1, 17: 1}) == 1.5
     assert lengths.expected_time(times, {90: 1}) == 3.0  # cut to the longest length
     assert lengths.expected_time({}, {10: 1}) is None
     assert lengths.expected_time(times, {}) is None
-
-
-def test_a_length_that_was_not_measured_leaves_the_expected_time_unknown():
     times, of_file = {32: 3.0}, (16, 32)
     assert lengths.expected_time(times, {10: 1, 20: 1}, of_file) is None
     assert lengths.expected_time(times, {20: 1}, of_file) == 3.0

@@ -139,16 +139,13 @@ def test_a_card_is_the_page_of_its_name(name):
     golden_page.check(CARDS[name](), pathlib.Path(__file__).parent / "cards" / f"{name}.md")
 
 
-def test_a_test_set_gives_the_figures_of_the_hub_unless_it_scored_another_file():
+def test_a_test_set_gives_the_figures_of_the_hub_and_a_checkpoint_those_of_its_model():
     (score,) = metadata(model_card.of_file(SCORED, of_a_test_set())).eval_results
     assert (score.dataset_split, score.metric_value) == ("test", 0.84)
     facts = of_a_test_set()
     del facts.tested["file"]
     text = model_card.of_file(SCORED, facts)
     assert "| test |" not in text and metadata(text).eval_results[0].metric_value == 0.9
-
-
-def test_a_checkpoint_has_the_figures_of_the_model_and_the_library_that_loads_it():
     text = model_card.of_checkpoint(SCORED, model_card.CardFacts(name="mine"))
     data = metadata(text)
 

@@ -22,7 +22,7 @@ def lives(pid: int) -> bool:
         return False
 
 
-def test_a_child_ends_when_its_parent_is_killed():
+def test_a_child_ends_with_its_parent_and_at_once_where_that_is_gone_already():
     parent = subprocess.Popen([sys.executable, "-c", PARENT, CHILD], stdout=subprocess.PIPE)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
@@ -34,9 +34,6 @@ def test_a_child_ends_when_its_parent_is_killed():
         time.sleep(0.01)
     assert not lives(child)
     parent.stdout.close()
-
-
-def test_a_child_whose_parent_is_gone_already_ends_at_once():
     gone = {**os.environ, "TFDISTILL_PARENT": "1"}
     done = subprocess.run([sys.executable, "-c", CHILD], env=gone, capture_output=True, timeout=30)
     assert (done.returncode, done.stdout) == (1, b"")

@@ -28,15 +28,12 @@ def test_three_digits_are_kept_also_across_a_rounding_up(value, written):
     assert quantities.digits(value) == written
 
 
-def test_every_quantity_has_its_unit():
+def test_every_quantity_has_its_unit_and_what_is_absent_is_a_dash():
     assert quantities.size(14_860_000) == "14.9 MB"
     assert quantities.size(999) == "999 B"
     assert (quantities.size(23_140), quantities.megabytes(23_140)) == ("23.1 kB", "0.0231")
     assert quantities.count(14_350_248) == "14.4 M"
     assert quantities.flops(22.35e9) == "22.4 G"
-
-
-def test_what_is_absent_is_a_dash():
     shown = (quantities.size, quantities.megabytes, quantities.count, quantities.flops)
     assert {show(None) for show in shown} == {"–"}
 
@@ -72,26 +69,20 @@ LONG = [
 ]
 
 
-def test_a_table_fits_the_terminal_by_wrapping_its_widest_column_at_words():
+def test_a_table_is_wrapped_at_words_where_it_does_not_fit_the_terminal(monkeypatch):
     lines = tables.table(LONG, left=1, width=40)
     assert max(map(len, lines)) <= 40
     assert " ".join(" ".join(lines[2:-1]).split()) == (
         "student 1.234 throttled; the same file; Android 14 -> Android 15"
     )
     assert lines[-1] == "teacher  12.345"  # narrow columns keep their width
-
-
-def test_a_table_is_not_wrapped_where_it_fits_or_output_is_no_terminal(monkeypatch):
+    lines = tables.table([["name"], ["x" * 40]], width=10)
+    assert lines == ["name", "-" * 16, "x" * 16, "x" * 16, "x" * 8]
     whole = tables.table(LONG)
     assert len(whole) == 4 and tables.table(LONG, width=200) == whole
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "40")
     assert tables.table(LONG) == tables.table(LONG, width=40)
-
-
-def test_a_table_of_long_words_is_as_narrow_as_it_can_be():
-    lines = tables.table([["name"], ["x" * 40]], width=10)
-    assert lines == ["name", "-" * 16, "x" * 16, "x" * 16, "x" * 8]
 
 
 @pytest.mark.parametrize(

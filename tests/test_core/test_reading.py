@@ -81,7 +81,7 @@ def test_faulty_yaml_is_one_error(tmp_path, content, reason):
     assert reason in str(caught.value) and str(path) in str(caught.value)
 
 
-def test_text_in_another_encoding_names_line_and_byte(tmp_path):
+def test_text_in_another_encoding_names_line_and_byte_and_a_null_in_a_path_is_an_error(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_bytes(b"a\nb\xe9\n")
     with pytest.raises(errors.VocabularyError) as caught:
@@ -91,9 +91,6 @@ def test_text_in_another_encoding_names_line_and_byte(tmp_path):
     assert reading.read_text(path, encoding="latin-1") == "a\nbé\n"
     path.write_bytes(b"\xef\xbb\xbfa")
     assert reading.read_text(path) == "a"
-
-
-def test_a_path_with_a_null_character_is_an_error_too():
     with pytest.raises(errors.DataError, match="null"):
         reading.read_text("a\0b")
 
@@ -104,14 +101,11 @@ def test_a_key_that_occurs_twice_is_refused_by_name(content):
         reading.parse_yaml(content, "recipe")
 
 
-def test_dates_are_text():
+def test_dates_are_text_and_a_merged_mapping_may_be_overridden():
     assert reading.parse_yaml("a: 2020-01-02\nb: 2020-99-99", "recipe") == {
         "a": "2020-01-02",
         "b": "2020-99-99",
     }
-
-
-def test_a_merged_mapping_may_be_overridden():
     value = reading.parse_yaml("base: &b {k: 1, l: 2}\nown: {<<: *b, k: 3}", "recipe")
     assert value["own"] == {"k": 3, "l": 2}
 

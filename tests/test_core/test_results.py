@@ -53,10 +53,12 @@ def test_a_sweep_is_read_without_the_keys_that_it_may_lack(tmp_path):
     assert results.Trial.model_validate(written) == row
 
 
-def test_a_metric_that_is_no_finite_number_is_written_as_null(tmp_path):
+def test_a_metric_that_is_no_number_is_null_and_an_absent_file_an_error(tmp_path):
     model = results.ModelResult.model_validate({**MODEL, "metrics": {"pearson": float("nan")}})
     results.write_result_file(model, tmp_path / "record.json")
     assert json.loads((tmp_path / "record.json").read_text())["metrics"] == {"pearson": None}
+    with pytest.raises(errors.DataError, match="No such file"):
+        results.read_result_file(tmp_path / "none.json", results.FitResult)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +74,3 @@ def test_a_malformed_file_is_an_error_that_names_it(tmp_path, content, fault):
     with pytest.raises(errors.DataError, match=r"metrics\.json.*: expected a valid") as caught:
         read(tmp_path, content, results.RunMetrics)
     assert fault in str(caught.value)
-
-
-def test_an_absent_file_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(errors.DataError, match="No such file"):
-        results.read_result_file(tmp_path / "none.json", results.FitResult)

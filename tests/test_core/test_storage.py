@@ -242,7 +242,7 @@ def test_a_student_is_distilled_from_answers_at_an_address(bucket, tmp_path, cap
     assert (out / "report.html").is_file()
 
 
-def test_an_upload_that_fails_leaves_what_was_there(bucket):
+def test_an_upload_that_fails_leaves_what_was_there_and_arrays_carry_their_checksum(bucket):
     target = storage.located("s3://texts/a.json")
     files.atomic_write_text(target, "1\n")
     with pytest.raises(ZeroDivisionError), files.atomic_write(target) as temporary:
@@ -253,9 +253,6 @@ def test_an_upload_that_fails_leaves_what_was_there(bucket):
     gone = storage.located("s3://no-such-bucket/a.json")
     with pytest.raises(errors.EnvironmentFault, match=r"no-such-bucket.*storage that answers"):
         files.atomic_write_text(gone, "1\n")
-
-
-def test_arrays_at_an_address_carry_their_checksum(bucket):
     path = storage.located("s3://texts/a.safetensors")
     arrays.write_arrays(path, {"x": np.arange(3)}, made_from="m")
     np.testing.assert_array_equal(arrays.read_arrays(path, made_from="m")["x"], np.arange(3))

@@ -77,16 +77,13 @@ def test_a_marker_that_was_edited_is_refused_and_harmless(ours, tmp_path, change
     assert (tmp_path / "user.txt").is_file() and (ours / "a.txt").is_file()
 
 
-def test_a_marker_that_is_copied_to_a_project_gives_nothing_away(ours, tmp_path):
+def test_a_marker_that_is_copied_or_a_link_gives_nothing_away(ours, tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     (project / "main.py").write_text("the user's")
     shutil.copy(ours / MARKER, project)
     with pytest.raises(errors.OutputExistsError, match=r"main\.py"):
         overwrite(project)
-
-
-def test_a_folder_that_became_a_link_is_not_followed(ours, tmp_path):
     target = tmp_path / "elsewhere"
     target.mkdir()
     (target / "b.txt").write_text("the user's")
