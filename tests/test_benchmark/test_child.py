@@ -37,26 +37,20 @@ def test_the_peak_is_the_worker_s_own_and_not_its_parent_s(tflite_files):
         assert worker.finish()["peak_rss_bytes"] < ballast.nbytes
 
 
-def test_a_worker_that_fails_says_what_the_runtime_said(tmp_path, tflite_files):
+def test_a_worker_that_fails_crashes_or_ends_too_early_says_why(tmp_path, tflite_files):
     broken = tmp_path / "broken.tflite"
     broken.write_bytes((tflite_files / "fast.tflite").read_bytes()[:-20000])
     wrong_job = {**job(tflite_files / "fast.tflite"), "file": str(broken)}
     with pytest.raises(errors.BenchmarkError, match=r"toy: expected a file that runs in LiteRT"):
         child.Child(wrong_job, MODULE, what="toy", timeout_seconds=60)
-
-
-def test_a_worker_that_crashes_is_named_with_its_signal_and_last_words():
     code = "import os, sys; print('last words', file=sys.stderr, flush=True); os.abort()"
     with pytest.raises(errors.BenchmarkError, match=r"SIGABRT.*last words"):
         child.Child({}, **script(code))
-
-
-def test_a_worker_that_ends_too_early_is_an_error():
     with pytest.raises(errors.BenchmarkError, match="exit code 3"):
         child.Child({}, **script("raise SystemExit(3)"))
 
 
-def test_a_worker_that_hangs_is_killed():
+def test_a_worker_that_hangs_is_killed_and_leaving_the_context_ends_it_whatever_happens():
     worker = child.Child({}, **{**script(SLEEPER), "timeout_seconds": 5})
     pid = worker.report["pid"]
     worker._timeout = 0.2
@@ -65,9 +59,6 @@ def test_a_worker_that_hangs_is_killed():
     worker.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-
-
-def test_leaving_the_context_ends_the_worker_whatever_happens():
     with (
         pytest.raises(KeyboardInterrupt),
         child.Child({}, **script(SLEEPER)) as worker,
@@ -96,7 +87,7 @@ def test_cores_that_are_not_there_are_an_error_and_no_worker_is_left(tflite_file
     assert process.returncode is not None
 
 
-def test_no_thread_reads_on_when_the_worker_is_gone():
+def test_no_thread_reads_on_when_the_worker_is_gone_and_ctrl_c_is_for_the_parent():
     ended = []
 
     class Slow(child.Child):
@@ -108,6 +99,8 @@ def test_no_thread_reads_on_when_the_worker_is_gone():
     with Slow({}, **script(SLEEPER)):
         assert ended == []
     assert len(ended) == 1
+    with child.Child({}, **script(SLEEPER)) as worker:
+        assert os.getpgid(worker.report["pid"]) != os.getpgid(0)
 
 
 def test_modules_in_the_working_directory_do_not_shadow_the_worker_s(
@@ -118,8 +111,3 @@ def test_modules_in_the_working_directory_do_not_shadow_the_worker_s(
     start = job(tflite_files / "fast.tflite")
     with child.Child(start, MODULE, what="x", timeout_seconds=60) as worker:
         assert json.dumps(worker.report)
-
-
-def test_ctrl_c_is_for_the_parent_and_not_for_its_workers():
-    with child.Child({}, **script(SLEEPER)) as worker:
-        assert os.getpgid(worker.report["pid"]) != os.getpgid(0)

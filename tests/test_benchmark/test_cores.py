@@ -29,9 +29,11 @@ def test_little_cores_are_the_slowest_kind_and_big_ones_all_others(tmp_path, nam
     assert cores.resolve("little", available=range(8), root=root) == "f"
 
 
-def test_only_cores_that_may_be_used_are_looked_at(tmp_path):
+def test_only_cores_that_may_be_used_are_looked_at_and_others_refused(tmp_path):
     root = machine(tmp_path, "cpu_capacity", [400, 400, 870, 1024])
     assert cores.resolve("big", available=[0, 2], root=root) == "4"
+    with pytest.raises(errors.BenchmarkError, match=r"some of the cores \[0, 1\], received \[2\]"):
+        cores.resolve("6", available=[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -59,28 +61,16 @@ def test_what_is_no_mask_is_refused(mask):
         cores.cores_of(mask)
 
 
-def test_a_core_that_may_not_be_used_is_refused():
-    with pytest.raises(errors.BenchmarkError, match=r"some of the cores \[0, 1\], received \[2\]"):
-        cores.resolve("6", available=[0, 1])
-
-
-def test_all_cores_and_no_wish_are_no_mask():
+def test_without_a_wish_there_is_no_mask_and_all_cores_that_the_process_may_use(monkeypatch):
     assert cores.resolve(None) is None
     assert cores.resolve("all", available=[0, 1]) is None
-
-
-def test_a_system_that_cannot_bind_is_told(monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity")
-    with pytest.raises(errors.BenchmarkError, match="Linux"):
-        cores.resolve("1")
-
-
-def test_without_a_wish_the_cores_are_those_that_the_process_may_use(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {5, 2}, raising=False)
     assert cores.usable() == [2, 5]
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     assert cores.usable() == [0, 1, 2]
+    with pytest.raises(errors.BenchmarkError, match="Linux"):  # which alone can bind
+        cores.resolve("1")
 
 
 def test_clocks_are_in_the_order_of_the_cores(tmp_path):

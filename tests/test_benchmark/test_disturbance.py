@@ -79,16 +79,13 @@ def preempted(level=2.0, *, share=0.5, **more):
         )
 
 
-def test_a_recorded_loaded_machine_shows_nearly_the_ratio_of_the_quiet_one():
+def test_a_loaded_machine_shows_the_ratio_of_the_quiet_one_and_none_of_several_threads():
     quiet, loaded = recorded("quiet"), recorded("loaded")
     assert not 1 / 1.5 < on_the_clock(loaded) / on_the_clock(quiet) < 1.5
     (before,), (after,) = quiet.comparisons, loaded.comparisons
     assert after.speedup == pytest.approx(before.speedup, rel=0.15)
     assert after.speedup_ci[0] <= before.speedup <= after.speedup_ci[1]
     assert (before.busy, after.busy, after.faster) == (False, True, True)
-
-
-def test_several_threads_of_a_loaded_machine_have_no_speedup():
     quiet, loaded = recorded("quiet", 2), recorded("loaded", 2)
     (before,), (after,) = quiet.comparisons, loaded.comparisons
     assert (before.busy, before.faster) == (False, True)
@@ -104,16 +101,13 @@ def test_no_figure_of_a_quiet_machine_changes():
     assert quiet.notes == without.notes
 
 
-def test_a_tenth_of_the_samples_may_be_disturbed():
+def test_a_tenth_of_the_samples_may_be_disturbed_and_more_count_with_their_processor_time():
     for share, busy in ((0.1, False), (0.2, True)):
         rows = list(preempted(share=share))
         (row,) = assembled(rows).summary
         samples = [ms for row in rows for ms in row.samples_ms]
         assert row.busy is busy
         assert (row.max_ms == max(samples)) is not busy  # a quiet machine's outliers stay
-
-
-def test_a_disturbed_sample_counts_with_its_processor_time():
     rows = list(preempted(2.0, share=0.6))
     (row,) = assembled(rows).summary
     (undisturbed,) = assembled(repetitions(2.0)).summary

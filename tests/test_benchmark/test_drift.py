@@ -57,9 +57,17 @@ def test_a_level_that_rises_and_stays_is_found(change, least):
     assert share_found(change, trials=100) >= least
 
 
-def test_the_size_of_the_shift_is_told():
+def test_the_size_of_a_shift_is_told_and_a_clear_one_or_several_mark_a_place():
     samples = shifted(1.4, 0.5)(repetition(np.random.default_rng(1), moment=0.005, noise=0.02))
     assert drift.level_shift(drift.levels(samples)) == pytest.approx(1.4, rel=0.02)
+    steady = np.ones(20) * np.linspace(0.999, 1.001, 20)
+    some, clear = (np.where(np.arange(20) < 10, steady, size * steady) for size in (1.07, 1.2))
+    assert not drift.slowed_down([steady, steady, steady])
+    assert not drift.slowed_down([some, steady, steady])
+    assert not drift.slowed_down([some, steady])
+    assert drift.slowed_down([some])
+    assert drift.slowed_down([some, some, steady])
+    assert drift.slowed_down([clear, steady, steady])
 
 
 @pytest.mark.parametrize(
@@ -94,30 +102,19 @@ def test_noise_hardly_ever_marks_a_case_of_three_repetitions(world):
     assert marked / places <= 0.01  # each repetition alone: 0.02
 
 
-def test_one_clear_shift_or_several_of_some_size_mark_a_place():
-    steady = np.ones(20) * np.linspace(0.999, 1.001, 20)
-    some, clear = (np.where(np.arange(20) < 10, steady, size * steady) for size in (1.07, 1.2))
-    assert not drift.slowed_down([steady, steady, steady])
-    assert not drift.slowed_down([some, steady, steady])
-    assert not drift.slowed_down([some, steady])
-    assert drift.slowed_down([some])
-    assert drift.slowed_down([some, some, steady])
-    assert drift.slowed_down([clear, steady, steady])
-
-
-def test_a_few_levels_say_nothing():
-    assert drift.level_shift([1, 1, 1, 1, 9, 9, 9]) is None
-    assert drift.level_shift([1, 1, 1, 1, 9, 9, 9, 9]) == pytest.approx(9)
-    assert drift.level_shift(drift.levels([1.0] * 4)) is None
-
-
-def test_levels_are_medians_of_stretches_in_order():
+def test_levels_are_medians_of_stretches_and_few_of_them_or_their_ups_and_downs_no_shift():
     values = np.arange(1.0, 241.0)
     assert (drift.levels(values) == np.median(values.reshape(20, 12), axis=1)).all()
     assert (drift.levels(values[:11]) == [3.5, 9.0]).all()
+    assert drift.level_shift([1, 1, 1, 1, 9, 9, 9]) is None
+    assert drift.level_shift([1, 1, 1, 1, 9, 9, 9, 9]) == pytest.approx(9)
+    assert drift.level_shift(drift.levels([1.0] * 4)) is None
+    before = [1.0, 1.09, 1.045, 1.0, 1.09] * 2
+    assert drift.level_shift([*before, *(level + 0.1 for level in before)]) is None  # all above all
+    assert drift.level_shift([*before, *(level + 0.2 for level in before)]) is not None
 
 
-def test_drift_is_the_last_third_over_the_first():
+def test_drift_is_the_last_third_over_the_first_with_students_interval():
     blocks = [[1.0, 1.2], [1.0], [5.0], [7.0], [2.2], [2.0]]
     middle, _ = drift.drift([blocks])
     assert middle == pytest.approx(2.1 / 1.0)
@@ -125,13 +122,7 @@ def test_drift_is_the_last_third_over_the_first():
     assert middle == pytest.approx(3.0)
     middle, _ = drift.drift([blocks, [[1.0]] * 6, [[1.0]] * 5 + [[1.4]] * 1])
     assert middle == pytest.approx(1.2)  # the median of 2.1, 1.0 and (1 + 1.4) / 2
-
-
-def test_too_few_blocks_have_no_drift():
     assert drift.drift([[[1.0, 2.0]], [[1.0], [2.0]]]) is None
-
-
-def test_the_blocks_of_one_repetition_give_students_interval():
     first, last = [1.0, 1.3, 1.1], [2.0, 2.5, 2.4]
     blocks = [[value] * 5 for value in (*first, 1.5, 1.5, 1.5, *last)]
     reference = stats.ttest_ind(np.log(last), np.log(first)).confidence_interval(0.95)
@@ -153,9 +144,3 @@ def test_the_interval_of_the_drift_covers_the_truth(slope, repetitions, least):
     # Blocks of one repetition that hang together say less than they seem to; three repetitions
     # know: nominal 0.95 with a deviation of 0.02.
     assert covered / trials >= least
-
-
-def test_a_rise_that_is_no_larger_than_the_ups_and_downs_around_it_is_no_shift():
-    before = [1.0, 1.09, 1.045, 1.0, 1.09] * 2
-    assert drift.level_shift([*before, *(level + 0.1 for level in before)]) is None  # all above all
-    assert drift.level_shift([*before, *(level + 0.2 for level in before)]) is not None

@@ -23,7 +23,7 @@ flags\t\t: fpu avx2 avx512_vnni something
 ARM = "processor\t: 0\nFeatures\t: fp asimd asimddp i8mm\nHardware\t: Example SoC\n"
 
 
-def test_cpuinfo_of_x86_and_arm_is_read():
+def test_cpuinfo_of_x86_and_arm_is_read_and_what_cannot_be_found_out_is_none():
     assert environment.parse_cpuinfo(CPUINFO) == {
         "model": "Example 9000",
         "cores_physical": 1,  # two threads of one core
@@ -32,9 +32,6 @@ def test_cpuinfo_of_x86_and_arm_is_read():
     }
     arm = environment.parse_cpuinfo(ARM)
     assert (arm["model"], arm["flags"]) == ("Example SoC", ["asimd", "asimddp", "i8mm"])
-
-
-def test_what_cannot_be_found_out_is_none():
     unknown = environment.parse_cpuinfo("")
     assert unknown == {"model": None, "cores_physical": None, "clocks": (), "flags": []}
     assert environment.parse_os_release("ID=x\n") is None

@@ -57,12 +57,15 @@ def test_a_line_separator_is_an_entry_of_a_vocabulary_and_ends_none(export_folde
         assert words == example.text
 
 
-def test_a_bare_file_is_fed_with_ids_below_the_size_of_its_table(tflite_files):
+def test_a_file_without_a_manifest_of_its_own_is_fed_with_random_ids(tflite_files, export_folder):
     subject = open_subject(tflite_files / "fast.tflite")
     drawn = [i for example in subject.examples for i in example.input_ids]
     assert subject.source == "random"
     assert set(drawn) <= set(range(90)) and max(drawn) > 80  # the table has 90 rows
     assert subject.name == "fast"
+    shutil.copy(tflite_files / "slow.tflite", export_folder / "other.tflite")
+    subject = open_subject(export_folder / "other.tflite")
+    assert (subject.manifest, subject.source, subject.name) == (None, "random", "other")
 
 
 def test_each_length_gets_the_examples_that_it_is_the_shortest_fit_for(export_folder):
@@ -75,12 +78,6 @@ def test_each_length_gets_the_examples_that_it_is_the_shortest_fit_for(export_fo
     assert [len(f["input_ids"]) for f in feeds_for(short, 16)] == [3]
     long = dataclasses.replace(subject, examples=texts[-1:])
     assert feeds_for(long, 8)[0]["input_ids"] == [0, 1, 2, 3, 4, 5, 6, 29]
-
-
-def test_a_manifest_about_another_file_is_not_used(export_folder, tflite_files):
-    shutil.copy(tflite_files / "slow.tflite", export_folder / "other.tflite")
-    subject = open_subject(export_folder / "other.tflite")
-    assert (subject.manifest, subject.source, subject.name) == (None, "random", "other")
 
 
 def test_a_malformed_golden_file_is_explained(tmp_path):
@@ -104,12 +101,7 @@ def test_a_malformed_golden_file_is_explained(tmp_path):
             read_golden(path)
 
 
-def test_a_vocabulary_without_words_is_explained():
-    with pytest.raises(errors.VocabularyError, match="whole words"):
-        inputs.examples_of_words(["[CLS]", "[SEP]", "##a", "!"], 8, np.random.default_rng(0))
-
-
-def test_pairs_of_words_have_two_parts_with_their_types():
+def test_pairs_of_words_have_two_parts_with_their_types_and_no_words_are_explained():
     vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
     examples = inputs.examples_of_words(vocab, 12, np.random.default_rng(0), pairs=True)
     for example in examples:
@@ -118,6 +110,8 @@ def test_pairs_of_words_have_two_parts_with_their_types():
         assert (first.strip(), second.strip(), rest) == (example.text, example.pair, "")
         cut = example.input_ids.index(3) + 1
         assert example.token_type_ids == (0,) * cut + (1,) * (len(example.input_ids) - cut)
+    with pytest.raises(errors.VocabularyError, match="whole words"):
+        inputs.examples_of_words(["[CLS]", "[SEP]", "##a", "!"], 8, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("pairs", [False, True])

@@ -35,9 +35,7 @@ def data(tmp_path):
     return {"task": "toy", "dir": str(folder), **columns}
 
 
-def test_texts_are_encoded_with_the_file_s_tokenizer_and_cut_to_its_longest_signature(
-    export_folder, data, vocab
-):
+def test_texts_are_encoded_and_judged_as_the_file_has_it(export_folder, data, vocab):
     rows = labelled.labelled_rows([export_folder], data)
     index = {word: i for i, word in enumerate(vocab)}
     first, _, long = rows.examples
@@ -49,9 +47,6 @@ def test_texts_are_encoded_with_the_file_s_tokenizer_and_cut_to_its_longest_sign
     task_names = rows.task.labels
     assert [task_names[row.label] for row in rows.examples] == [label for _, label in DEV]
     assert set(names) == set(task_names)
-
-
-def test_answers_are_judged_in_the_order_of_the_file_s_labels(export_folder, data):
     rows = labelled.labelled_rows([export_folder], data)
     names = list(rows.source.card.task.labels)
     right = [np.eye(3)[names.index(label)] for _, label in DEV]
@@ -59,9 +54,7 @@ def test_answers_are_judged_in_the_order_of_the_file_s_labels(export_folder, dat
     assert rows.metric([right[1], right[1], right[2]])["accuracy"] == pytest.approx(2 / 3)
 
 
-def test_a_file_with_another_vocabulary_is_measured_in_a_run_of_its_own(
-    export_folder, data, tmp_path
-):
+def test_what_a_task_does_not_fit_is_refused(export_folder, data, tmp_path, tflite_files):
     other = shutil.copytree(export_folder, tmp_path / "other")
     assert len(labelled.labelled_rows([export_folder, other], data).examples) == 3
     card = json.loads((other / "model.json").read_text())
@@ -69,9 +62,6 @@ def test_a_file_with_another_vocabulary_is_measured_in_a_run_of_its_own(
     files.atomic_write_json(other / "model.json", card)
     with pytest.raises(errors.ConfigError, match="a run of its own"):
         labelled.labelled_rows([export_folder, other], data)
-
-
-def test_another_task_and_a_bare_file_are_refused(export_folder, data, tflite_files):
     with pytest.raises(errors.ManifestError, match=r"manifest"):
         labelled.labelled_rows([tflite_files / "fast.tflite"], data)
     for split in ("train", "dev"):
@@ -100,7 +90,7 @@ def tokenizer(tmp_path, vocab):
     return read_tokenizer(tmp_path / "words.txt")
 
 
-def test_words_carry_a_label_for_each_token(tokenizer):
+def test_words_carry_a_label_for_each_token_and_several_labels_and_numbers_are_kept(tokenizer):
     spec = TaskSpec("tags", "0", "1", kind="token", labels=("O", "B-X", "I-X"))
     gold = np.empty(2, object)
     gold[:] = [np.array([0, 1, 2], np.int32), np.array([1], np.int32)]
@@ -111,6 +101,16 @@ def test_words_carry_a_label_for_each_token(tokenizer):
     assert first.label == (-100, 0, 1, 2, -100)
     assert second.label == (-100, 1, -100)
     assert (first.text, len(first.input_ids)) == ("turn the light", 5)
+    spec = TaskSpec("many", "text", "label", kind="multi_label", labels=("a", "b"))
+    gold = np.array([[0, 1], [1, 1]], np.float32)
+    examples = tasks.Examples(spec, ["play", "on off"], None, gold)
+    encoded = batches.encode_examples(examples, tokenizer, 8)
+    assert [row.label for row in labelled._rows(encoded, examples)] == [(0, 1), (1, 1)]
+    number = dataclasses.replace(encoded, labels=np.array([0.5, 2.0], np.float32))
+    assert [row.label for row in labelled._rows(number, examples)] == [0.5, 2.0]
+    unknown = dataclasses.replace(encoded, labels=None)
+    assert [row.label for row in labelled._rows(unknown, examples)] == [None, None]
+    assert isinstance(labelled._rows(unknown, examples)[0], fed.LabelledExample)
 
 
 def test_a_question_about_a_long_text_has_windows_without_a_text(tokenizer):
@@ -129,16 +129,3 @@ def test_a_question_about_a_long_text_has_windows_without_a_text(tokenizer):
     assert len(windows) > 1
     assert {(row.text, row.pair) for row in windows} == {(None, None)}
     assert all(row.token_type_ids[-1] == 1 for row in windows)
-
-
-def test_several_labels_and_numbers_are_kept(tokenizer):
-    spec = TaskSpec("many", "text", "label", kind="multi_label", labels=("a", "b"))
-    gold = np.array([[0, 1], [1, 1]], np.float32)
-    examples = tasks.Examples(spec, ["play", "on off"], None, gold)
-    encoded = batches.encode_examples(examples, tokenizer, 8)
-    assert [row.label for row in labelled._rows(encoded, examples)] == [(0, 1), (1, 1)]
-    number = dataclasses.replace(encoded, labels=np.array([0.5, 2.0], np.float32))
-    assert [row.label for row in labelled._rows(number, examples)] == [0.5, 2.0]
-    unknown = dataclasses.replace(encoded, labels=None)
-    assert [row.label for row in labelled._rows(unknown, examples)] == [None, None]
-    assert isinstance(labelled._rows(unknown, examples)[0], fed.LabelledExample)

@@ -30,7 +30,7 @@ def breaks(when, error=None):
     return act, actions
 
 
-def test_files_take_turns_in_random_order_block_by_block():
+def test_files_take_turns_block_by_block_in_random_order_that_follows_from_the_seed():
     backend = Backend("ab", runs=20, rounds=10, repetitions=2)
     findings, finished = measured(backend)
     assert finished and findings.failures == []
@@ -41,6 +41,13 @@ def test_files_take_turns_in_random_order_block_by_block():
     assert {pair[0][1] for pair in rounds} == {"a", "b"}  # not always in the same order
     assert [len(row.samples_ms) for row in findings.measurements] == [20] * 4
     assert not backend.alive
+
+    def order(seed):
+        backend = Backend("abc", runs=20, rounds=10, seed=seed)
+        measured(backend)
+        return [name for _, name, _ in backend.blocks]
+
+    assert order(1) == order(1) != order(2)
 
 
 @pytest.mark.parametrize("action", ["start", "block", "finish"])
@@ -116,15 +123,12 @@ def test_the_last_throttled_try_counts_where_the_backend_says_so():
         assert bool(findings.failures) is not counts
 
 
-def test_a_step_that_fails_is_a_failure_of_its_own_and_the_next_one_is_tried():
+def test_a_step_that_fails_is_a_failure_of_its_own_and_what_could_not_be_timed_is_not_profiled():
     act, _ = breaks(lambda what, action: action == "operators" and ", 8" in what)
     findings, _ = measured(Backend("a", act, lengths=(8, 16), operators=True))
     (failure,) = findings.failures
     assert failure.what == "operators of a, 8 tokens, 1 thread(s), xnnpack"
     assert [row.sequence_length for row in findings.operators] == [16]
-
-
-def test_what_could_not_be_timed_is_not_profiled():
     act, actions = breaks(lambda what, action: what.startswith("b,") and action == "start")
     findings, _ = measured(Backend("ab", act, operators=True))
     assert len(findings.failures) == 1
@@ -146,7 +150,7 @@ def test_a_lost_device_ends_everything_and_keeps_what_is_finished(action):
     assert not backend.alive
 
 
-def test_an_interruption_keeps_what_is_finished_and_ends_all_runs():
+def test_an_interruption_keeps_what_is_finished_and_nothing_measured_is_an_error_without_one():
     act, _ = breaks(lambda what, action: len(backend.blocks) == 6, KeyboardInterrupt("left: x"))
     backend = Backend("ab", act)
     findings, finished = measured(backend)
@@ -156,21 +160,9 @@ def test_an_interruption_keeps_what_is_finished_and_ends_all_runs():
     assert findings.failures == [measuring.INTERRUPTED, cleaning]
     (result,) = measuring.results_of([(backend, findings)], finished=False, baseline="a")
     assert len(result.summary) == 2 and len(result.comparisons) == 1
-
-
-def test_nothing_measured_is_an_error_unless_it_was_interrupted():
     act, _ = breaks(lambda what, action: action == "open")
     backend = Backend("ab", act)
     findings, finished = measured(backend)
     with pytest.raises(errors.BenchmarkError, match=r"\Abroken\Z"):
         measuring.results_of([(backend, findings)], finished=finished, baseline="a")
     assert measuring.results_of([(backend, findings)], finished=False, baseline="a") == []
-
-
-def test_the_order_follows_from_the_seed():
-    def order(seed):
-        backend = Backend("abc", runs=20, rounds=10, seed=seed)
-        measured(backend)
-        return [name for _, name, _ in backend.blocks]
-
-    assert order(1) == order(1) != order(2)

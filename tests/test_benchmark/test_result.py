@@ -38,7 +38,7 @@ def whole():
     )
 
 
-def test_a_summary_describes_all_samples_of_its_place(whole):
+def test_a_summary_describes_all_samples_of_its_place_that_count(whole):
     row = whole.summary[1]
     samples = [s for m in whole.measurements[3:6] for s in m.samples_ms]
     described = stats.summarize(samples)
@@ -50,27 +50,6 @@ def test_a_summary_describes_all_samples_of_its_place(whole):
     assert row.drift_ci[0] <= row.drift <= row.drift_ci[1]
     assert (row.first_inference_ms, row.cold_start_ms) == (3.0, 250.0)
     assert (row.of, row.throttled) == ("inferences", False)
-
-
-def test_files_that_took_turns_are_compared_with_the_baseline(whole):
-    p50 = {(s.model, s.sequence_length): s.p50_ms for s in whole.summary}
-    for row in whole.comparisons:
-        places = [(name, row.sequence_length) for name in ("slow", "fast")]
-        assert row.speedup == p50[places[0]] / p50[places[1]]
-    other = assembled(whole.measurements, models=whole.models, baseline="fast")
-    assert other.settings["baseline"] == "fast"
-    assert {(c.candidate, c.faster) for c in other.comparisons} == {("slow", False)}
-
-
-def test_repetitions_are_paired_by_their_number_and_not_by_their_order(whole):
-    rows = whole.measurements
-    assert rows[-1].model == "fast" and rows[0].model == "slow"
-    mixed = [*rows[: len(rows) // 2], *rows[len(rows) // 2 :][::-1]]  # one file's the other way
-    other = result.complete(whole.model_copy(update={"measurements": tuple(mixed)}))
-    assert sorted(other.comparisons, key=lambda c: c.sequence_length) == list(whole.comparisons)
-
-
-def test_what_was_left_out_does_not_count(whole):
     hot = measurement([900.0] * 100, model="slow", repetition=7, left_out="thermal status 3")
     rows = [*whole.measurements, hot]
     with_it = assembled(rows, models=whole.models, texts=whole.texts)
@@ -78,6 +57,21 @@ def test_what_was_left_out_does_not_count(whole):
     assert with_it.comparisons == whole.comparisons
     assert "1 of 13 measurements do not count: thermal status 3." in with_it.notes
     assert hot in with_it.measurements
+
+
+def test_files_that_took_turns_are_compared_by_the_numbers_of_their_repetitions(whole):
+    p50 = {(s.model, s.sequence_length): s.p50_ms for s in whole.summary}
+    for row in whole.comparisons:
+        places = [(name, row.sequence_length) for name in ("slow", "fast")]
+        assert row.speedup == p50[places[0]] / p50[places[1]]
+    other = assembled(whole.measurements, models=whole.models, baseline="fast")
+    assert other.settings["baseline"] == "fast"
+    assert {(c.candidate, c.faster) for c in other.comparisons} == {("slow", False)}
+    rows = whole.measurements
+    assert rows[-1].model == "fast" and rows[0].model == "slow"
+    mixed = [*rows[: len(rows) // 2], *rows[len(rows) // 2 :][::-1]]  # one file's the other way
+    other = result.complete(whole.model_copy(update={"measurements": tuple(mixed)}))
+    assert sorted(other.comparisons, key=lambda c: c.sequence_length) == list(whole.comparisons)
 
 
 def test_a_result_with_parts_that_are_no_longer_measured_is_read_without_them(whole, tmp_path):
@@ -105,7 +99,7 @@ def in_blocks(levels, *, repetition=0, **more):
     return measurement((), repetition=repetition, blocks=[block(level, **more) for level in levels])
 
 
-def test_blocks_without_single_durations_are_summarized_by_their_medians():
+def test_blocks_without_single_durations_are_summarized_by_their_medians_or_means():
     rows = [
         in_blocks([2.0, 3.0, 4.0], std_ms=0.5, median_ms=1.5),
         in_blocks([5.0, 6.0, 7.0], repetition=1, std_ms=0.5, median_ms=2.5),
@@ -117,14 +111,8 @@ def test_blocks_without_single_durations_are_summarized_by_their_medians():
     assert row.repetition_p50_ms == (1.5, 2.5)
     low, high = row.p50_ci_ms
     assert low <= 1.5 and high >= 2.5
-
-
-def test_blocks_of_means_alone_are_summarized_by_their_means():
     (row,) = assembled([in_blocks([2.0, 3.0, 7.0])]).summary
     assert (row.p50_ms, row.std_ms) == (3.0, None)
-
-
-def test_the_deviation_of_blocks_is_that_of_all_their_inferences():
     samples = np.random.default_rng(0).lognormal(size=(6, 10))
     blocks = [
         schema.Block(
@@ -197,16 +185,13 @@ def test_throttling_is_marked_and_noted(name):
     assert any("throttled" in note for note in value.notes) is (name in THROTTLED)
 
 
-def test_files_that_did_not_take_turns_to_the_end_are_not_compared():
-    rows = [*repetitions(2.0, model="a"), *repetitions(2.0, model="b", runs=70)]
-    assert assembled(rows).comparisons == ()
-
-
-def test_only_repetitions_of_both_files_are_compared():
+def test_only_repetitions_of_both_files_in_turns_to_the_end_are_compared():
     slow, fast = (repetitions(x, model=name) for name, x in (("a", 4.0), ("b", 2.0)))
     (row,) = assembled([*slow, *fast[:2]]).comparisons
     (same,) = assembled([*slow[:2], *fast[:2]]).comparisons
     assert row == same
+    rows = [*repetitions(2.0, model="a"), *repetitions(2.0, model="b", runs=70)]
+    assert assembled(rows).comparisons == ()
 
 
 def test_what_readers_overlook_is_noted():
@@ -269,16 +254,17 @@ def test_a_foreign_result_is_refused(tmp_path, content, complaint):
         result.read_result(path)
 
 
-def test_a_result_with_a_strange_key_is_refused(whole, tmp_path):
+def test_a_result_that_is_strange_incomplete_or_too_large_is_refused(whole, tmp_path, monkeypatch):
     text = result.to_json(whole.model_dump(mode="json"))
     path = tmp_path / "benchmark.json"
     value = json.loads(text.replace('"baseline_rss_bytes"', '"baseline_rs_bytes"'))
     files.atomic_write_json(path, value)
     with pytest.raises(errors.BenchmarkError, match="baseline_rs_bytes: Extra inputs"):
         result.read_result(path)
-
-
-def test_a_file_too_large_to_be_a_result_is_not_read(tmp_path, monkeypatch):
+    value = whole.model_copy(update={"summary": whole.summary[:-1]})
+    path = result.write_result(value, tmp_path / "benchmark.json")
+    with pytest.raises(errors.BenchmarkError, match="summary: cases 3 instead of 4"):
+        result.read_result(path)
     path = tmp_path / "benchmark.json"
     path.write_text(" " * 1000)
     monkeypatch.setattr(result, "MAX_BYTES", 999)
@@ -319,13 +305,6 @@ def test_a_figure_that_its_samples_do_not_give_is_refused(whole, tmp_path, place
     with pytest.raises(errors.BenchmarkError) as caught:
         result.read_result(path)
     assert said in str(caught.value)
-
-
-def test_a_case_without_a_summary_is_refused(whole, tmp_path):
-    value = whole.model_copy(update={"summary": whole.summary[:-1]})
-    path = result.write_result(value, tmp_path / "benchmark.json")
-    with pytest.raises(errors.BenchmarkError, match="summary: cases 3 instead of 4"):
-        result.read_result(path)
 
 
 @pytest.mark.parametrize("with_summary", [True, False])

@@ -41,7 +41,7 @@ def test_samples_that_are_none_or_not_finite_are_refused(samples):
         stats.summarize(samples)
 
 
-def test_one_repetition_of_single_sample_blocks_is_the_ordinary_bootstrap():
+def test_one_repetition_is_the_ordinary_bootstrap_and_several_give_students_interval():
     samples = np.random.default_rng(1).lognormal(size=80)
     ours = median_ci([[[s] for s in samples]], resamples=4000)
     reference = scipy_stats.bootstrap(
@@ -49,9 +49,6 @@ def test_one_repetition_of_single_sample_blocks_is_the_ordinary_bootstrap():
     ).confidence_interval
     # Both are random; the ends move by a few hundredths between seeds.
     assert ours == pytest.approx((reference.low, reference.high), abs=0.05)
-
-
-def test_student_over_repetitions_is_in_the_interval():
     # Repetitions without inner spread: what is left is Student's interval of the log medians.
     repetitions = [[[v] * 4] for v in (1.0, 1.1, 1.3)]
     logs = np.log([1.0, 1.1, 1.3])
@@ -74,7 +71,7 @@ def test_the_interval_of_the_median_covers_the_truth_and_two_equal_models_are_ca
     assert claims <= 9
 
 
-def test_a_real_difference_is_found_in_either_direction():
+def test_a_real_difference_is_found_in_either_direction_and_a_drift_of_both_cancels():
     rng = np.random.default_rng(3)
     slow, fast = measured(rng, level=1.5, process=0.01), measured(rng, process=0.01)
     low, high = stats.speedup_ci(slow, fast)
@@ -82,6 +79,16 @@ def test_a_real_difference_is_found_in_either_direction():
     assert high / low < 1.2
     assert stats.is_faster((low, high)) is True
     assert stats.is_faster(stats.speedup_ci(fast, slow)) is False
+    rng = np.random.default_rng(4)
+    drift = np.exp(rng.normal(0, 0.5, (3, 20)))  # each round of each repetition has its own
+    slow, fast = (
+        [[list(level * d * np.exp(rng.normal(0, 0.01, 5))) for d in row] for row in drift]
+        for level in (1.2, 1.0)
+    )
+    paired = stats.speedup_ci(slow, fast)
+    shifted = stats.speedup_ci(slow, [row[::-1] for row in fast])  # the rounds no longer match
+    assert stats.is_faster(paired) is True
+    assert stats.is_faster(shifted) is None
 
 
 @pytest.mark.parametrize(
@@ -94,19 +101,6 @@ def test_a_real_difference_is_found_in_either_direction():
 )
 def test_faster_is_certain_and_by_more_than_one_percent(interval, faster):
     assert stats.is_faster(interval) is faster
-
-
-def test_drift_that_both_models_share_cancels_in_the_ratio():
-    rng = np.random.default_rng(4)
-    drift = np.exp(rng.normal(0, 0.5, (3, 20)))  # each round of each repetition has its own
-    slow, fast = (
-        [[list(level * d * np.exp(rng.normal(0, 0.01, 5))) for d in row] for row in drift]
-        for level in (1.2, 1.0)
-    )
-    paired = stats.speedup_ci(slow, fast)
-    shifted = stats.speedup_ci(slow, [row[::-1] for row in fast])  # the rounds no longer match
-    assert stats.is_faster(paired) is True
-    assert stats.is_faster(shifted) is None
 
 
 def test_the_seed_decides_the_interval():
@@ -124,11 +118,16 @@ def test_models_that_were_not_measured_in_the_same_rounds_are_not_compared():
         median_ci([])
 
 
-def test_blocks_keep_every_sample_in_order():
+def test_blocks_keep_every_sample_and_outliers_are_counted_against_their_own_repetition():
     assert stats.blocks_of([1, 2, 3, 4, 5], 2) == [[1, 2], [3, 4], [5]]
+    quiet = [1.0, 1.1, 1.2, 1.3, 1.4]  # quartiles about 1.1 and 1.3: beyond some 1.9
+    slow = [10 * value for value in quiet]
+    assert stats.count_outliers([[quiet, slow[:0]], [slow]]) == 0
+    assert stats.count_outliers([[[*quiet, *quiet, 1.8]]]) == 0
+    assert stats.count_outliers([[[*quiet, *quiet], [2.3]], [slow]]) == 1
 
 
-def test_percentiles_of_resamples_equal_numpy_on_the_samples_written_out():
+def test_percentiles_equal_numpy_on_the_samples_written_out_also_in_pieces(monkeypatch):
     rng = np.random.default_rng(7)
     blocks = [rng.lognormal(size=size).round(1) for size in (3, 7, 1, 5)]  # with ties
     counts = rng.integers(0, 4, size=(50, 4))
@@ -137,6 +136,11 @@ def test_percentiles_of_resamples_equal_numpy_on_the_samples_written_out():
     for row, count in zip(estimates, counts, strict=True):
         written = np.concatenate([np.tile(b, n) for b, n in zip(blocks, count, strict=True)])
         assert row == pytest.approx(np.percentile(written, (0, 37, 50, 99, 100)), rel=1e-12)
+    blocks = list(np.random.default_rng(9).lognormal(size=(6, 10)))
+    counts = stats.draw([3, 3], 100, np.random.default_rng(0))
+    whole = stats.percentiles(blocks, counts, (50, 99))
+    monkeypatch.setattr(stats, "_CELLS", 200)  # three resamples at a time
+    assert (stats.percentiles(blocks, counts, (50, 99)) == whole).all()
 
 
 def test_a_draw_takes_whole_repetitions_and_as_many_blocks_as_each_has():
@@ -151,14 +155,6 @@ def test_a_draw_takes_whole_repetitions_and_as_many_blocks_as_each_has():
         assert part.mean(axis=0) == pytest.approx(np.ones(blocks), abs=0.1)
     repetitions = sum(part.sum(axis=1) // blocks for part, blocks in zip(parts, shape, strict=True))
     assert set(repetitions) == {3}
-
-
-def test_many_samples_are_worked_off_in_pieces(monkeypatch):
-    blocks = list(np.random.default_rng(9).lognormal(size=(6, 10)))
-    counts = stats.draw([3, 3], 100, np.random.default_rng(0))
-    whole = stats.percentiles(blocks, counts, (50, 99))
-    monkeypatch.setattr(stats, "_CELLS", 200)  # three resamples at a time
-    assert (stats.percentiles(blocks, counts, (50, 99)) == whole).all()
 
 
 # What a run of the default length looks like on a machine: processes and moments differ, moments
@@ -207,31 +203,17 @@ def test_the_same_file_against_itself_is_called_equal_in_19_of_20_runs():
     assert contained / runs >= 0.95
 
 
-def test_the_interval_of_separate_runs_is_students_with_pooled_variance():
+def test_separate_runs_have_students_interval_unless_there_is_one_repetition_of_each():
     # Repetitions without inner spread leave Student's part; SciPy's test has the same interval.
     old, new = [0.9, 1.0, 1.1, 1.3], [1.0, 1.25, 1.2]
     unpaired = stats.compare_unpaired(*([[[v] * 4] for v in side] for side in (old, new)))
     test = scipy_stats.ttest_ind(np.log(old), np.log(new))
     reference = test.confidence_interval(0.95)
     assert unpaired.interval() == pytest.approx((np.exp(reference.low), np.exp(reference.high)))
-
-
-def test_separate_runs_of_one_repetition_each_have_no_interval():
     one = [[[1.0, 1.1], [1.0, 1.2]]]
     assert stats.compare_unpaired(one, one) is None
     assert stats.compare_unpaired(one, [*one, *one]) is not None
-
-
-def test_separate_runs_need_not_have_the_same_blocks():
     rng = np.random.default_rng(13)
     old = latencies(rng, level=2.0, repetitions=5, blocks=4, runs=20)
     low, high = stats.compare_unpaired(old, latencies(rng)).interval()
     assert low < 2.0 < high
-
-
-def test_outliers_are_counted_against_the_quartiles_of_their_own_repetition():
-    quiet = [1.0, 1.1, 1.2, 1.3, 1.4]  # quartiles about 1.1 and 1.3: beyond some 1.9
-    slow = [10 * value for value in quiet]
-    assert stats.count_outliers([[quiet, slow[:0]], [slow]]) == 0
-    assert stats.count_outliers([[[*quiet, *quiet, 1.8]]]) == 0
-    assert stats.count_outliers([[[*quiet, *quiet], [2.3]], [slow]]) == 1

@@ -77,7 +77,7 @@ def adopt(tmp_path):
     return run
 
 
-def test_an_adopted_result_is_completed_and_says_where_it_is_from(written, adopt):
+def test_an_adopted_result_is_completed_and_keeps_the_heat_that_the_app_saw(written, adopt):
     adopted = adopt(written)
     assert [model.name for model in adopted.models] == [CARD["name"]]
     assert {r.model for r in adopted.measurements} == {CARD["name"]}
@@ -89,9 +89,6 @@ def test_an_adopted_result_is_completed_and_says_where_it_is_from(written, adopt
     assert adopted.measurements[0].before.battery_percent == 80.0
     assert {r.cold_start_ms for r in adopted.measurements} == {None}  # of the test's runner, too
     assert result.complete(adopted) == adopted
-
-
-def test_heat_that_the_app_saw_is_kept(written, adopt):
     written["measurements"][3]["after"] = {"time": NOW, "thermal_status": 3}
     adopted = adopt(written)
     last = next(r for r in adopted.measurements if r.after.thermal_status == 3)

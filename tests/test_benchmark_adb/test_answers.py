@@ -27,7 +27,7 @@ def arrays(*rows):
     return [np.array(row, np.float32) for row in rows]
 
 
-def test_the_errors_are_those_of_a_loop():
+def test_errors_are_those_of_a_loop_and_metrics_those_of_each_side():
     rng = np.random.default_rng(0)
     host = [rng.normal(size=5).astype(np.float32) for _ in range(20)]
     device = [row + np.float32(0.4) * rng.normal(size=5).astype(np.float32) for row in host]
@@ -40,6 +40,14 @@ def test_the_errors_are_those_of_a_loop():
     assert comparison.max_abs_error == worst
     assert comparison.sqnr_db == pytest.approx(10 * math.log10(signal / noise), rel=1e-12)
     assert comparison.argmax_agreement == same / 20 and 0 < same < 20
+
+    def metric(outputs):
+        return {"mean": np.float32(np.mean([row[0] for row in outputs]))}
+
+    comparison = tool_backend.compare_answers(
+        PLACE, arrays([1], [3]), arrays([5], [7]), metric=metric
+    )
+    assert (comparison.metrics, comparison.host_metrics) == ({"mean": 6.0}, {"mean": 2.0})
 
 
 WORDS = arrays([[1, 0], [0, 1]], [[1, 0], [1, 0]])
@@ -67,16 +75,6 @@ def test_answers_agree_where_all_of_their_parts_do(host, device, span, agreement
     assert (comparison.num_examples, comparison.delegate) == (len(host), "gpu")
 
 
-def test_the_metrics_of_both_sides_are_of_their_own_answers():
-    def metric(outputs):
-        return {"mean": np.float32(np.mean([row[0] for row in outputs]))}
-
-    comparison = tool_backend.compare_answers(
-        PLACE, arrays([1], [3]), arrays([5], [7]), metric=metric
-    )
-    assert (comparison.metrics, comparison.host_metrics) == ({"mean": 6.0}, {"mean": 2.0})
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_numbers_that_overflowed_are_an_error(value):
     with pytest.raises(errors.BenchmarkError, match=r"on the device.* for 1 of 2 examples"):
@@ -85,25 +83,16 @@ def test_numbers_that_overflowed_are_an_error(value):
         tool_backend.compare_answers(PLACE, arrays([value], [2]), arrays([1], [2]))
 
 
-def test_an_answer_is_the_row_of_a_class(tmp_path):
+def test_an_answer_is_its_row_up_to_the_padding_with_starts_before_ends(tmp_path):
     layout = outputs_of(tmp_path, ("logits", (1, 3)))
     answer = rows_of(layout, arrays([[1, 2, 3]]), num_tokens=2)
     assert answer.tolist() == [1, 2, 3] and answer.dtype == np.float32
     assert not tool_backend.is_span(layout)
-
-
-def test_as_many_classes_as_tokens_are_not_cut(tmp_path):
     layout = outputs_of(tmp_path, ("logits", (1, 4)))
     assert rows_of(layout, arrays([[1, 2, 3, 4]]), num_tokens=2).tolist() == [1, 2, 3, 4]
-
-
-def test_an_answer_for_words_ends_where_the_padding_starts(tmp_path):
     layout = outputs_of(tmp_path, ("logits", (1, 4, 2)))
     answer = rows_of(layout, arrays([[[1, 2], [3, 4], [5, 6], [7, 8]]]), num_tokens=3)
     assert answer.tolist() == [[1, 2], [3, 4], [5, 6]]
-
-
-def test_starts_stand_before_ends_whatever_the_graphs_order(tmp_path):
     layout = outputs_of(tmp_path, ("end_logits", (1, 4)), ("start_logits", (1, 4)))
     assert tool_backend.is_span(layout)
     answer = rows_of(layout, arrays([[5, 6, 7, 8]], [[1, 2, 3, 4]]), num_tokens=2)

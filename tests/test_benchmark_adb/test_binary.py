@@ -37,11 +37,13 @@ def served(monkeypatch):
     return contents, requests
 
 
-def test_without_one_the_error_says_how_to_get_it():
+def test_without_a_binary_the_error_says_how_to_get_it(tmp_path):
     for nothing in (None, binary.Binary("")):
         with pytest.raises(errors.BenchmarkError, match="android_aarch64_benchmark_model") as e:
             binary.find_tool(nothing)
         assert "--binary-sha256" in str(e.value) and "bazel build" in str(e.value)
+    with pytest.raises(errors.BenchmarkError, match="no such file"):
+        binary.find_tool(binary.Binary(str(tmp_path / "absent")))
 
 
 @pytest.mark.parametrize(
@@ -77,12 +79,7 @@ def test_what_is_no_program_for_a_phone_is_refused(tmp_path, content, expected):
         binary.find_tool(binary.Binary(str(path)))
 
 
-def test_a_missing_file_is_an_error(tmp_path):
-    with pytest.raises(errors.BenchmarkError, match="no such file"):
-        binary.find_tool(binary.Binary(str(tmp_path / "absent")))
-
-
-def test_another_processor_than_the_devices_is_refused(tmp_path):
+def test_another_processor_or_another_checksum_is_refused(tmp_path):
     program = binary.BenchmarkModelTool(tmp_path / "tool", "0" * 64, "arm64-v8a")
     program.check_runs_on(("arm64-v8a", "armeabi-v7a"))
     program.check_runs_on(())  # a device that does not tell is tried
@@ -91,9 +88,6 @@ def test_another_processor_than_the_devices_is_refused(tmp_path):
     )
     with pytest.raises(errors.BenchmarkError, match="device's x86_64, received one for arm64-v8a"):
         program.check_runs_on(("x86_64", "x86"))
-
-
-def test_a_path_with_another_checksum_is_refused(tmp_path):
     path = tmp_path / "tool"
     path.write_bytes(elf())
     assert binary.find_tool(binary.Binary(str(path), sha256(elf()).upper())).sha256 == sha256(elf())

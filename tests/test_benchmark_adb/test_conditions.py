@@ -18,20 +18,17 @@ def backend_of(phone, wanted=None):
     return device_backend.DeviceBackend(phone, [], wanted or settings.Settings())
 
 
-def test_the_clocks_come_in_the_order_of_the_cores_and_a_core_that_is_off_has_0():
+def test_clocks_come_in_the_order_of_the_cores_and_what_a_device_does_not_tell_is_none():
     text = "/sys/x/cpu0 300000\n/sys/x/cpu1\n/sys/x/cpu10 2000000\n/sys/x/cpu2 1500500\n"
     assert device_backend.clocks_mhz(text) == (300.0, 0.0, 1500.5, 2000.0)
     assert device_backend.clocks_mhz("/sys/x/cpu0\n/sys/x/cpu1\n") == ()
     assert device_backend.clocks_mhz("") == ()
-
-
-def test_what_a_device_does_not_tell_is_none_or_empty():
     nothing = dict.fromkeys(("thermal", "battery", "load", "clocks"), "")
     assert device_backend.parse_conditions(nothing, "now") == schema.Conditions(time="now")
 
 
 @pytest.mark.slow
-def test_the_state_of_a_device_is_read_in_one_trip(connect):
+def test_the_state_of_a_device_is_read_in_one_trip_without_what_it_may_not_tell(connect):
     daemon = connect()
     (phone,) = measuring.choose([daemon.serial])
     conditions = backend_of(phone).conditions()
@@ -42,12 +39,6 @@ def test_the_state_of_a_device_is_read_in_one_trip(connect):
     assert conditions.load_average == 1.25
     assert conditions.frequencies_mhz == (*(852.0,) * 4, *(1183.5,) * 4, 1457.0)
     assert len(daemon.commands) == 1
-
-
-@pytest.mark.slow
-def test_what_the_device_may_not_tell_is_left_out(connect):
-    daemon = connect()
-    (phone,) = measuring.choose([daemon.serial])
     daemon.path("/says/dumpsys/thermalservice").unlink()
     daemon.path("/proc/loadavg").unlink()
     conditions = backend_of(phone).conditions()
@@ -57,6 +48,9 @@ def test_what_the_device_may_not_tell_is_left_out(connect):
         None,
     )
     assert conditions.battery_percent == 87.0  # the answers behind a failure are not shifted
+    daemon.faults.lost_at = "thermalservice"
+    with pytest.raises(errors.DeviceLostError):
+        backend_of(phone).conditions()
 
 
 class Cooling:
@@ -78,27 +72,21 @@ class Cooling:
 
 
 @pytest.mark.slow
-def test_a_warm_device_is_waited_for_until_it_is_cool(connect):
+@pytest.mark.parametrize(
+    ("status", "cools_after", "timeout", "left", "rests"),
+    [(2, 3, 60, 0, [5.0, 5.0, 5.0]), (3, 100, 12, 3, [5.0, 5.0, 2.0])],
+    ids=["cools down", "stays warm"],
+)
+def test_a_warm_device_is_waited_for_until_it_is_cool_and_no_longer_than_was_said(
+    connect, status, cools_after, timeout, left, rests
+):
     daemon = connect()
     (phone,) = measuring.choose([daemon.serial])
-    set_thermal_status(daemon.root, 2)
-    cooling = Cooling(daemon, phone, rests=3)
-    wanted = settings.Settings(cool_timeout_seconds=60)
+    set_thermal_status(daemon.root, status)
+    cooling = Cooling(daemon, phone, rests=cools_after)
+    wanted = settings.Settings(cool_timeout_seconds=timeout)
     conditions = backend_of(phone, wanted).wait_until_cool(clock=cooling.clock)
-    assert conditions.thermal_status == 0
-    assert cooling.rests == [5.0, 5.0, 5.0]
-
-
-@pytest.mark.slow
-def test_a_device_that_stays_warm_is_not_waited_for_longer_than_was_said(connect):
-    daemon = connect()
-    (phone,) = measuring.choose([daemon.serial])
-    set_thermal_status(daemon.root, 3)
-    cooling = Cooling(daemon, phone, rests=100)
-    wanted = settings.Settings(cool_timeout_seconds=12)
-    conditions = backend_of(phone, wanted).wait_until_cool(clock=cooling.clock)
-    assert conditions.thermal_status == 3
-    assert cooling.rests == [5.0, 5.0, 2.0]
+    assert (conditions.thermal_status, cooling.rests) == (left, rests)
 
 
 def test_a_rest_ends_when_the_phone_is_stopped(tmp_path: pathlib.Path):
@@ -106,12 +94,3 @@ def test_a_rest_ends_when_the_phone_is_stopped(tmp_path: pathlib.Path):
     phone.stop()
     with pytest.raises(KeyboardInterrupt):
         phone.rest(1000)
-
-
-@pytest.mark.slow
-def test_a_device_that_is_lost_has_no_conditions(connect):
-    daemon = connect()
-    (phone,) = measuring.choose([daemon.serial])
-    daemon.faults.lost_at = "thermalservice"
-    with pytest.raises(errors.DeviceLostError):
-        backend_of(phone).conditions()

@@ -27,7 +27,7 @@ def test_fixed_performance_ends_with_the_measurement_also_after_ctrl_c(connect):
     assert modes(daemon) == ["true", "false"] * 2
 
 
-def test_a_device_without_fixed_performance_is_refused(connect):
+def test_a_device_without_fixed_performance_is_refused_and_a_lost_one_told_to_end_the_mode(connect):
     daemon = connect()
     daemon.path("/says/android-10").touch()
     (phone,) = measuring.choose([daemon.serial])
@@ -38,9 +38,6 @@ def test_a_device_without_fixed_performance_is_refused(connect):
     ):
         raise AssertionError("measured all the same")
     assert "stays" not in str(caught.value)  # what was never set is not undone
-
-
-def test_a_lost_device_is_named_with_the_command_that_ends_the_mode(connect):
     daemon = connect()
     (phone,) = measuring.choose([daemon.serial])
     expected = "stays in fixed performance mode: .*set-fixed-performance-mode-enabled false"

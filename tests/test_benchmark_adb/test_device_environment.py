@@ -34,6 +34,10 @@ def test_properties_are_read_and_empty_ones_left_out():
     assert device_backend.parse_properties(text) == expected
 
 
+def described(serial="x", **values: str) -> device_backend.DeviceEnvironment:
+    return parse_environment(answers(properties=properties(**values)), serial)
+
+
 @pytest.mark.parametrize(
     "values, kind",
     [
@@ -50,33 +54,28 @@ def test_properties_are_read_and_empty_ones_left_out():
     ],
 )
 def test_an_emulator_is_no_phone(values, kind):
-    assert parse_environment(answers(properties=properties(**values)), "x").kind == kind
+    assert described(**values).kind == kind
 
 
-def test_a_device_is_called_by_maker_and_model_once():
+def test_a_device_and_its_system_on_a_chip_are_named_as_android_allows():
     def name(maker: str, model: str) -> str:
         values = {"ro__product__manufacturer": maker, "ro__product__model": model}
-        return parse_environment(answers(properties=properties(**values)), "x").device.name
+        return described(**values).device.name
 
     assert name("Google", "Pixel 8") == "Google Pixel 8"
     assert name("samsung", "SM-A546B") == "Samsung SM-A546B"
     assert name("HUAWEI", "HUAWEI P30") == "HUAWEI P30"
     assert name("", "") == "unknown device"
-
-
-def test_the_system_on_a_chip_is_named_as_well_as_the_version_of_android_allows():
-    def soc(**values: str) -> str | None:
-        return parse_environment(answers(properties=properties(**values)), "x").device.soc
-
-    assert soc(ro__soc__manufacturer="QTI", ro__soc__model="SM8550") == "QTI SM8550"
-    assert soc(ro__board__platform="msm8998", ro__hardware="qcom") == "msm8998"  # to Android 11
-    assert soc(ro__hardware="exynos9820") == "exynos9820"
-    assert soc() is None
+    new = described(ro__soc__manufacturer="QTI", ro__soc__model="SM8550")
+    old = described(ro__board__platform="msm8998", ro__hardware="qcom")  # to Android 11
+    others = described(ro__hardware="exynos9820"), described()
+    chips = [environment.device.soc for environment in (new, old, *others)]
+    assert chips == ["QTI SM8550", "msm8998", "exynos9820", None]
 
 
 def test_phones_are_told_apart_by_their_own_serial_number_and_emulators_by_adbs():
     def device_id(serial: str, **values: str) -> str | None:
-        return parse_environment(answers(properties=properties(**values)), serial).device.id
+        return described(serial, **values).device.id
 
     phone = {"ro__serialno": "0123456789ABCD"}
     assert device_id("192.168.1.20:5555", **phone) == device_id("0123456789ABCD", **phone)
@@ -91,14 +90,11 @@ def probe_with(
     return parse_environment(answers(max_clocks=clocks(*khz), programs=programs, **more), "x")
 
 
-def test_capacity_tells_cores_of_the_same_clock_apart():
+def test_capacity_tells_cores_of_one_clock_apart_and_taskset_binds_to_them():
     told = clocks(512, 512, 1024, 1024)
     assert probe_with(*(2000000,) * 4, capacities=told).mask("big") == "c"
     without = "".join(f"/sys/devices/system/cpu/cpu{n}\n" for n in range(4))
     assert probe_with(1000000, 2000000, 2000000, 2000000, capacities=without).mask("big") == "e"
-
-
-def test_a_device_without_taskset_cannot_bind_to_cores():
     with pytest.raises(errors.BenchmarkError, match="a device with `taskset`"):
         probe_with(1, 2, programs="").mask("3")
 
@@ -130,15 +126,11 @@ def test_a_phone_is_described_in_one_trip(connect):
 
 
 @pytest.mark.slow
-def test_a_program_that_is_missing_is_noticed(connect):
+def test_a_missing_program_is_noticed_and_a_device_that_tells_nothing_an_error(connect):
     daemon = connect()
     (phone,) = measuring.choose([daemon.serial])
     daemon.path("/system/bin/taskset").unlink()
     assert not device_backend.read_environment(phone).has_taskset
-
-
-@pytest.mark.slow
-def test_a_device_that_tells_nothing_is_an_error(connect):
     daemon = connect()
     (phone,) = measuring.choose([daemon.serial])
     daemon.path("/says/getprop").write_text("")

@@ -52,12 +52,9 @@ def test_devices_come_in_the_order_of_the_serials_each_once():
     assert measuring.select([PIXEL, GALAXY], ["all"]) == [PIXEL, GALAXY]
 
 
-def test_no_device_says_how_to_connect_one():
+def test_without_a_choice_several_devices_are_listed_and_none_says_how_to_connect_one():
     with pytest.raises(errors.BenchmarkError, match="USB debugging switched on"):
         measuring.select([], ())
-
-
-def test_several_devices_without_a_choice_are_listed_by_serial_and_model():
     with pytest.raises(errors.BenchmarkError) as caught:
         measuring.select([PIXEL, GALAXY], ())
     assert "8A2X0ABCDE (Pixel_8), 192.168.1.20:5555 (SM_A546B)" in str(caught.value)
@@ -83,7 +80,7 @@ def test_every_device_that_is_not_ready_or_not_there_is_named_with_its_remedy():
         measuring.select(listed, ["nobody", PIXEL.serial])
 
 
-def test_a_device_that_only_the_environment_names_is_called_so(monkeypatch, tmp_path):
+def test_a_device_of_the_environment_alone_and_an_adb_too_old_are_told(monkeypatch, tmp_path):
     _program(tmp_path / "adb", "echo 'List of devices attached'; echo 'A1 device model:Old'")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ANDROID_SERIAL", "gone")
@@ -91,17 +88,21 @@ def test_a_device_that_only_the_environment_names_is_called_so(monkeypatch, tmp_
         measuring.choose()
     with pytest.raises(errors.BenchmarkError, match=r"^--serial: "):
         measuring.choose(["gone"])
+    listing = "echo 'List of devices attached'; echo 'A1 device model:Old'"
+    usage = "echo 'Android Debug Bridge version 1.0.31: usage' >&2; exit 1"
+    _program(tmp_path / "adb", f"if [ $1 = devices ]; then {listing}; else {usage}; fi")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("ANDROID_SERIAL", raising=False)
+    with pytest.raises(errors.EnvironmentFault, match="Platform-Tools 24 or newer"):
+        measuring.choose()
 
 
-def test_a_missing_adb_says_how_to_install_it(monkeypatch, tmp_path):
+def test_adb_of_the_sdk_is_found_and_a_missing_one_says_how_to_install_it(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("ANDROID_HOME", raising=False)
     monkeypatch.delenv("ANDROID_SDK_ROOT", raising=False)
     with pytest.raises(errors.EnvironmentFault, match="apt-get install adb"):
         phone.find_adb()
-
-
-def test_adb_of_the_sdk_is_found(monkeypatch, tmp_path):
     adb = _program(tmp_path / "platform-tools" / "adb", "true")
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("ANDROID_HOME", str(tmp_path))
@@ -115,36 +116,20 @@ def _program(path: pathlib.Path, script: str) -> pathlib.Path:
     return path
 
 
-def test_a_server_that_does_not_start_is_an_error_with_its_port(monkeypatch, tmp_path):
+def test_an_adb_that_cannot_run_and_a_server_that_does_not_start_are_errors(tmp_path, monkeypatch):
+    with pytest.raises(errors.EnvironmentFault, match="expected an answer"):
+        measuring.listed(str(tmp_path / "adb"))
     adb = _program(tmp_path / "adb", "echo 'cannot bind tcp:5999' >&2; exit 1")
     monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", "5999")
     with pytest.raises(errors.EnvironmentFault, match=r"cannot bind(.|\n)*port 5999"):
         measuring.listed(str(adb))
 
 
-def test_an_adb_that_cannot_run_is_an_error(tmp_path):
-    with pytest.raises(errors.EnvironmentFault, match="expected an answer"):
-        measuring.listed(str(tmp_path / "adb"))
-
-
-def test_an_adb_too_old_for_exit_codes_is_an_error(monkeypatch, tmp_path):
-    listing = "echo 'List of devices attached'; echo 'A1 device model:Old'"
-    usage = "echo 'Android Debug Bridge version 1.0.31: usage' >&2; exit 1"
-    _program(tmp_path / "adb", f"if [ $1 = devices ]; then {listing}; else {usage}; fi")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("ANDROID_SERIAL", raising=False)
-    with pytest.raises(errors.EnvironmentFault, match="Platform-Tools 24 or newer"):
-        measuring.choose()
-
-
-def test_endless_output_is_cut_off_and_an_error(monkeypatch, tmp_path):
+def test_endless_output_is_cut_off_and_a_program_that_takes_too_long_killed(monkeypatch, tmp_path):
     monkeypatch.setattr(phone, "MAX_OUTPUT_BYTES", 1 << 20)
     endless = _program(tmp_path / "endless", "while true; do echo yyyyyyyyyyyyyyyyyyyyyyyy; done")
     with pytest.raises(errors.BenchmarkError, match="at most 1 MiB of output"):
         phone.AdbRunner().run([str(endless)], timeout_s=60)
-
-
-def test_a_program_that_takes_too_long_is_killed(tmp_path):
     slow = _program(tmp_path / "slow", f"echo $$ > {tmp_path}/pid; exec sleep 1000")
     with pytest.raises(TimeoutError, match=r"within 0\.5 seconds"):
         phone.AdbRunner().run([str(slow)], timeout_s=0.5)
@@ -152,10 +137,15 @@ def test_a_program_that_takes_too_long_is_killed(tmp_path):
         assert not processes.alive(int((tmp_path / "pid").read_text()))
 
 
-def test_ctrl_c_does_not_reach_programs_by_itself():
+def test_ctrl_c_does_not_reach_programs_by_itself_and_none_runs_after_a_stop(tmp_path):
     # A terminal sends it to the whole session: adb would end first, and look like a lost device.
     done = phone.AdbRunner().run(["cat", "/proc/self/stat"], timeout_s=60)
     assert int(done.stdout.rpartition(")")[2].split()[3]) != os.getsid(0)
+    device = phone.Phone(str(_program(tmp_path / "adb", f"touch {tmp_path}/ran")), "x")
+    device.stop()
+    with pytest.raises(KeyboardInterrupt):
+        device.shell(["true"])
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.slow
@@ -179,11 +169,3 @@ def test_two_devices_are_told_apart(connect, monkeypatch):
     assert {device.serial for device in chosen_all} == {first.serial, second.serial}
     names = {d.serial: d.shell(["getprop", "ro.product.model"]).stdout for d in chosen_all}
     assert names == {first.serial: "Pixel 8\n", second.serial: "SM-A546B\n"}
-
-
-def test_a_phone_never_runs_what_was_asked_after_a_stop(tmp_path):
-    device = phone.Phone(str(_program(tmp_path / "adb", f"touch {tmp_path}/ran")), "x")
-    device.stop()
-    with pytest.raises(KeyboardInterrupt):
-        device.shell(["true"])
-    assert not (tmp_path / "ran").exists()

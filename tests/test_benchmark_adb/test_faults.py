@@ -103,14 +103,11 @@ def test_a_push_that_fails_is_an_error(
         assert left_on(daemon) == []
 
 
-def test_without_a_binary_no_device_is_asked(phone, fast, short):
+def test_without_a_binary_or_unauthorized_no_device_is_asked(phone, fast, short, binary):
     daemon = phone()
     with pytest.raises(errors.BenchmarkError):
         adb.measure(fast, settings=short)
     assert daemon.commands == []
-
-
-def test_an_unauthorized_device_is_named_before_anything_is_pushed(phone, binary, fast, short):
     daemon = phone(unauthorized=True)
     with pytest.raises(errors.BenchmarkError, match="accept the dialog"):
         adb.measure(fast, settings=short, serials=[daemon.serial], binary=binary)

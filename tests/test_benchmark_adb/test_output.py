@@ -93,14 +93,11 @@ def coverage(text, delegate, **more):
     return output.coverage(parse(text), delegate, **where)
 
 
-def test_coverage_is_that_of_the_graph_that_ran():
+def test_coverage_is_that_of_the_graph_that_ran_or_that_the_sizes_fit():
     share = coverage(NEW, "xnnpack")
     assert (share.delegated_nodes, share.nodes, share.partitions) == (71, 75, 2)
     assert coverage(NEW, "xnnpack", subgraph=0).delegated_nodes == 70
     assert coverage(NEW, "none") is None
-
-
-def test_a_release_that_names_no_graph_is_believed_where_the_sizes_fit():
     share = coverage(OLD, "gpu")
     assert (share.delegated_nodes, share.nodes, share.partitions) == (60, 75, 1)
     other = OLD.replace("out of 75", "out of 99")
@@ -108,6 +105,9 @@ def test_a_release_that_names_no_graph_is_believed_where_the_sizes_fit():
     partly = other.replace("completely executed", "partially executed")
     partly = partly.replace("by the delegate.", "by the delegate w/ 3 delegate kernels.")
     assert coverage(partly, "gpu") is None
+    text = NEW.replace("Explicitly applied XNNPACK", "Explicitly applied OTHER")
+    with pytest.raises(errors.BenchmarkError, match="XNNPACK takes part in"):
+        coverage(text, "xnnpack")
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,6 @@ def test_a_silent_fallback_to_the_cpu_is_an_error_that_quotes_why(line):
     with pytest.raises(errors.BenchmarkError, match="GPU takes part in") as caught:
         coverage(text, "gpu")
     assert line[:60] in str(caught.value)
-
-
-def test_xnnpack_that_takes_nothing_is_no_measurement_of_it():
-    text = NEW.replace("Explicitly applied XNNPACK", "Explicitly applied OTHER")
-    with pytest.raises(errors.BenchmarkError, match="XNNPACK takes part in"):
-        coverage(text, "xnnpack")
 
 
 @pytest.mark.parametrize(
@@ -246,27 +240,18 @@ def test_the_nodes_that_a_profile_lists_are_those_that_the_delegate_left():
     )
 
 
-def test_the_profile_sums_kinds_of_the_runs_that_count():
+def test_the_profile_sums_kinds_and_what_a_delegate_tells_of_its_inside_takes_its_place():
     assert profiled(PROFILE) == [("TfLiteXNNPackDelegate", 1, 4.0), ("GATHER", 3, 0.08)]
-
-
-def test_what_a_delegate_tells_of_its_inside_takes_its_place():
     assert profiled(PROFILE + INSIDE) == [
         ("Fully Connected (NC, QD8, F32) GEMM", 2, 2.5),
         ("TfLiteXNNPackDelegate", 1, 1.0),  # what remains besides
         ("Softmax (NC, F32)", 1, 0.5),
         ("GATHER", 3, 0.08),
     ]
-
-
-def test_beside_a_gpu_only_xnnpack_is_replaced_by_its_inside():
     gpu = "TfLiteGpuDelegateV2, 7, 7, 1%, 1%, 0, 1, [x]:9\n"
     text = PROFILE.replace("GATHER, 0.011, 0.02", gpu + "GATHER, 0.011, 0.02", 1) + INSIDE
     assert profiled(text)[0] == ("TfLiteGpuDelegateV2", 1, 7.0)
     assert ("TfLiteXNNPackDelegate", 1, 1.0) in profiled(text)
-
-
-def test_an_older_profile_with_a_start_column_is_read():
     text = PROFILE.replace("node type, first,", "node type, start, first,")
     text = text.replace("GATHER, 0.011,", "GATHER, 0.5, 0.011,")
     text = text.replace("Delegate, 4.1,", "Delegate, 0.6, 4.1,")

@@ -50,7 +50,7 @@ def test_a_serial_inside_of_a_word_is_none(text):
     assert one.failures[0].error == f"error: {text}"
 
 
-def test_of_two_serials_of_which_one_begins_the_other_the_longer_is_meant():
+def test_devices_whose_serials_or_ids_are_alike_are_told_apart():
     one, two = Phone("adb", "emulator"), Phone("adb", "emulator-5554")
     other = PHONE.model_copy(update={"id": "ba9876543210"})
     said = result_of(PHONE, "on emulator-5554", "on emulator")
@@ -59,9 +59,6 @@ def test_of_two_serials_of_which_one_begins_the_other_the_longer_is_meant():
         "error: on ba9876543210",
         "error: on 0123456789ab",
     ]
-
-
-def test_devices_that_say_they_are_one_are_told_apart():
     shown = {}
     said = result_of(PHONE, "on R5CT1234", "on 192.168.1.5:5555")
     other = PHONE.model_copy(update={"id": "ba9876543210"})

@@ -30,7 +30,7 @@ def job_for(path, length=16, **more):
     return tool.ToolCommand(deployed, case, **more)
 
 
-def test_a_layout_is_that_of_the_signatures_own_graph(two_lengths):
+def test_a_layout_is_that_of_the_signatures_own_graph_or_of_its_tensors(two_lengths, tmp_path):
     layout = read(two_lengths, 16)
     assert (layout.key, layout.num_signatures) == ("len16", 2)
     assert (layout.subgraph, layout.num_nodes) == (1, 3)
@@ -38,9 +38,6 @@ def test_a_layout_is_that_of_the_signatures_own_graph(two_lengths):
     assert layout.inputs[1].graph_name == "len16_input_ids:0"
     assert layout.inputs[1].num_bytes == 64
     assert (layout.outputs[0].name, layout.outputs[0].shape) == ("logits", (1, 3))
-
-
-def test_a_file_without_signatures_is_known_by_its_tensors(tmp_path):
     _, inputs, outputs = tiny_tflite.bert(8)
     path = tiny_tflite.write(tmp_path / "m.tflite", [(None, inputs, outputs)])
     layout = read(path, 8)
@@ -131,7 +128,7 @@ def test_the_command_line_has_what_was_asked_for(tmp_path, asked_for, before, be
     assert job_for(path, 8, **asked_for).arguments() == [*before, *usual, *behind]
 
 
-def test_a_feed_is_padded_by_role_in_the_order_of_the_graph(two_lengths):
+def test_feeds_are_padded_and_outputs_split_in_the_order_of_the_graph(two_lengths, tmp_path):
     feed = {"input_ids": [2, 7, 3], "token_type_ids": [0, 1, 1]}
     types, ids, mask = tool.feed_of(read(two_lengths, 8), feed)
     assert ids.tolist() == [[2, 7, 3, 0, 0, 0, 0, 0]] and ids.dtype == np.dtype("<i4")
@@ -139,9 +136,6 @@ def test_a_feed_is_padded_by_role_in_the_order_of_the_graph(two_lengths):
     assert types.tolist() == [[0, 1, 1, 0, 0, 0, 0, 0]]
     with pytest.raises(errors.BenchmarkError, match="at most 8 tokens, received 9"):
         tool.feed_of(read(two_lengths, 8), {"input_ids": [1] * 9, "token_type_ids": [0] * 9})
-
-
-def test_outputs_are_split_in_the_order_of_the_graph(tmp_path):
     key, inputs, _ = tiny_tflite.bert(4)
     outputs = [
         ("start_logits", "b:0", tiny_tflite.FLOAT32, (1, 4)),
@@ -182,20 +176,17 @@ def scripts(tmp_path, two_lengths):
     return Scripts(folder, job_for(two_lengths, 8))
 
 
-def test_the_run_script_cuts_the_example_and_becomes_the_tool(scripts):
+def test_the_scripts_cut_the_examples_become_the_tool_and_join_its_answers(scripts):
+    done = scripts.run(scripts.arguments(tool.ANSWER_FILE, 1, 4))
+    assert (done.returncode, done.stdout) == (0, "said --graph=model0.tflite\n")
+    values = np.fromfile(scripts.folder / tool.ANSWERS_FILE, "<i4").reshape(3, 8)
+    assert values[:, 0].tolist() == [11, 21, 31]
     done = scripts.run(scripts.arguments(tool.RUN_FILE, 2))
     assert (done.returncode, done.stdout) == (0, "said --graph=model0.tflite\n")
     values = np.fromfile(scripts.folder / "output.bin", "<i4")
     assert values.tolist() == [21] * 8
     (scripts.folder / "code").write_text("7")
     assert scripts.run(scripts.arguments(tool.RUN_FILE, 2)).returncode == 7
-
-
-def test_the_answer_script_joins_the_answers_of_its_examples(scripts):
-    done = scripts.run(scripts.arguments(tool.ANSWER_FILE, 1, 4))
-    assert (done.returncode, done.stdout) == (0, "said --graph=model0.tflite\n")
-    values = np.fromfile(scripts.folder / tool.ANSWERS_FILE, "<i4").reshape(3, 8)
-    assert values[:, 0].tolist() == [11, 21, 31]
 
 
 def test_the_answer_script_ends_at_the_first_failure_and_says_it(scripts):

@@ -88,16 +88,11 @@ def test_delegates_operators_and_accuracy_are_measured(phone, binary, tflite_fil
     assert left_on(daemon) == []
 
 
-def test_a_tool_that_logs_no_nodes_is_profiled_for_them_once(
-    phone, binary, tflite_files, short, strike
-):
+def test_a_tool_that_logs_no_nodes_is_profiled_for_them_once(phone, binary, fast, short, strike):
     daemon = phone()
     strike(daemon, "quiet")
-    (result,) = adb.measure(
-        [tflite_files / "fast.tflite"],
-        settings=dataclasses.replace(short, repetitions=2),
-        binary=binary,
-    )
+    settings = dataclasses.replace(short, repetitions=2)
+    (result,) = adb.measure(fast, settings=settings, binary=binary)
     assert result.failures == ()
     nodes = {(m.coverage.delegated_nodes, m.coverage.partitions) for m in result.measurements}
     assert nodes == {(result.measurements[0].coverage.nodes - 1, 1)}  # it leaves a GATHER
@@ -105,14 +100,11 @@ def test_a_tool_that_logs_no_nodes_is_profiled_for_them_once(
     assert len(profiled) == 1
 
 
-def test_a_throttled_repetition_counts_and_says_so(phone, binary, tflite_files, short, strike):
+def test_a_throttled_repetition_counts_and_says_so(phone, binary, fast, short, strike):
     daemon = phone()
     strike(daemon, "throttle")
-    (result,) = adb.measure(
-        [tflite_files / "fast.tflite"],
-        settings=dataclasses.replace(short, cool_timeout_seconds=0),
-        binary=binary,
-    )
+    settings = dataclasses.replace(short, cool_timeout_seconds=0)
+    (result,) = adb.measure(fast, settings=settings, binary=binary)
     (row,) = result.measurements
     assert row.left_out == "" and row.after is not None and row.after.thermal_status == 2
     assert result.summary[0].throttled
