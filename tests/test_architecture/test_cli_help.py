@@ -22,13 +22,20 @@ def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser
 PARSERS = {parser.prog: parser for parser in parsers(cli.parser())}
 
 
-def test_commands_and_actions_are_found():
+def test_every_command_and_action_has_two_examples_that_are_understood():
     assert {
         "tfdistill",
         "tfdistill run",
         "tfdistill data prepare",
         "tfdistill recipes show",
     } <= set(PARSERS)
+    for program, parser in PARSERS.items():
+        _, _, tail = parser.format_help().partition("examples:\n")
+        examples = [shlex.split(line) for line in tail.strip().splitlines()]
+        assert len(examples) == 2, program
+        for example in examples:
+            assert " ".join(example).startswith(program)
+            cli.parser().parse_args(example[1:])
 
 
 def test_every_option_is_explained_in_lines_that_fit_a_terminal_of_80_columns(monkeypatch):
@@ -41,16 +48,6 @@ def test_every_option_is_explained_in_lines_that_fit_a_terminal_of_80_columns(mo
         prose, _, _ = text.partition("examples:\n")
         wide += [line for line in prose.splitlines() if len(line) >= 80]
     assert (bare, wide) == ([], [])
-
-
-def test_two_examples_end_every_help_and_are_understood():
-    for program, parser in PARSERS.items():
-        _, _, tail = parser.format_help().partition("examples:\n")
-        examples = [shlex.split(line) for line in tail.strip().splitlines()]
-        assert len(examples) == 2, program
-        for example in examples:
-            assert " ".join(example).startswith(program)
-            cli.parser().parse_args(example[1:])
 
 
 def shown(text):
@@ -75,12 +72,17 @@ def test_help_shows_a_dozen_options_with_the_required_ones_and_help_all_every_on
     assert not usual or required <= usual
 
 
-def test_help_all_prints_what_help_leaves_out(capsys):
+def test_help_all_prints_what_help_leaves_out_and_an_unknown_command_is_misuse(capsys):
     for option, program_help in (("--help", "format_help"), ("--help-all", "format_help_all")):
         with pytest.raises(SystemExit) as exit_:
             cli.main(["export", option])
         assert exit_.value.code == 0
         assert capsys.readouterr().out == getattr(PARSERS["tfdistill export"], program_help)()
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(["distil"])
+
+    assert exit_.value.code == 2
+    assert "distil" in capsys.readouterr().err
 
 
 def test_the_help_lists_at_most_twenty_verbs_below_headings():
@@ -90,11 +92,3 @@ def test_the_help_lists_at_most_twenty_verbs_below_headings():
     assert headings == ["start", "train", "ship", "measure", "more"]
     assert verbs == [command.name for command in cli.commands()]
     assert len(verbs) <= 20
-
-
-def test_an_unknown_command_is_misuse(capsys):
-    with pytest.raises(SystemExit) as exit_:
-        cli.main(["distil"])
-
-    assert exit_.value.code == 2
-    assert "distil" in capsys.readouterr().err

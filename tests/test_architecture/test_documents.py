@@ -51,7 +51,7 @@ def test_the_first_screen_of_the_readme_installs_shows_and_runs():
     assert len(text.splitlines()) <= 120
 
 
-def test_every_relative_link_leads_to_a_file():
+def test_every_link_script_and_page_that_is_named_exists():
     faults = [
         (document.name, link)
         for document in DOCUMENTS
@@ -59,9 +59,6 @@ def test_every_relative_link_leads_to_a_file():
         if "://" not in link and not (document.parent / link).exists()
     ]
     assert faults == []
-
-
-def test_every_script_that_is_named_can_be_run():
     pattern = r"(?<![\w/])\.?/?(scripts/(?:[a-z_-]+/)*[a-z_-]+(?:\.py)?|\.ci/run)\b"
     faults = [
         (document.name, name)
@@ -70,9 +67,6 @@ def test_every_script_that_is_named_can_be_run():
         if not os.access(ROOT / name, os.X_OK) or (ROOT / name).is_dir()
     ]
     assert faults == []
-
-
-def test_every_page_that_the_code_names_exists():
     folders = [ROOT / name for name in ("tfdistill", "export", "scripts", "tests")]
     suffixes = {".py", ".yaml", ""}
     named = {

@@ -164,15 +164,9 @@ def declared_distributions() -> set[str]:
     raise AssertionError("setup.py assigns no INSTALL_REQUIRES")
 
 
-def test_no_module_imports_a_higher_rank():
+def test_no_module_imports_against_the_order_or_in_a_circle():
     assert rank_faults(ROOT) == []
-
-
-def test_no_package_of_export_imports_a_later_one():
     assert export_faults(ROOT) == []
-
-
-def test_no_files_import_each_other():
     assert circles(ROOT) == set()
 
 
@@ -214,32 +208,6 @@ def written(tmp_path):
 BERT = "tfdistill/models/bert.py"
 
 
-@pytest.mark.parametrize(
-    ("name", "line", "fault"),
-    [
-        (BERT, "from tfdistill import training", "models may not import training"),
-        (BERT, "import tfdistill.training.stages", "models may not import training"),
-        (BERT, "from ..training import stages", "models may not import training"),
-        (BERT, "import tfdistill", "models may not import __init__"),
-        (BERT, "from tfdistill import predictor", "models may not import"),
-        (BERT, "def f():\n    from export import x", "models may not import export"),
-        ("tfdistill/weights/a.py", "from tfdistill import losses", "weights may not import"),
-        ("tfdistill/benchmark/a.py", "from tfdistill import data", "benchmark may not import data"),
-        ("export/tflite.py", "from tfdistill import training", "export may not import training"),
-        ("export/tflite.py", "from tfdistill.weights import hf", "export may not import weights"),
-        ("tfdistill/strange.py", "import os", "'strange' has no rank"),
-        (BERT, "from tfdistill import data, errors", None),
-        (BERT, "from . import layers", None),
-        ("tfdistill/io/files.py", "from tfdistill import errors", None),
-        ("export/tflite.py", "from tfdistill import models\nfrom .signature import x", None),
-    ],
-)
-def test_an_import_against_the_ranks_is_found_and_no_other(written, name, line, fault):
-    faults = rank_faults(written(name, line))
-    assert len(faults) == (fault is not None)
-    assert not faults or fault in faults[0]
-
-
 def test_keras_means_tf_keras():
     # It writes Keras 3 models, and is what everyone else would go through.
     bridge = "export/targets/keras3.py"
@@ -265,23 +233,44 @@ def test_every_imported_distribution_is_declared_and_every_declared_one_is_impor
     assert unused == [], "declared in setup.py, imported nowhere"
 
 
+RANKED = [
+    (BERT, "from tfdistill import training", "models may not import training"),
+    (BERT, "import tfdistill.training.stages", "models may not import training"),
+    (BERT, "from ..training import stages", "models may not import training"),
+    (BERT, "import tfdistill", "models may not import __init__"),
+    (BERT, "from tfdistill import predictor", "models may not import"),
+    (BERT, "def f():\n    from export import x", "models may not import export"),
+    ("tfdistill/weights/a.py", "from tfdistill import losses", "weights may not import"),
+    ("tfdistill/benchmark/a.py", "from tfdistill import data", "benchmark may not import data"),
+    ("export/tflite.py", "from tfdistill import training", "export may not import training"),
+    ("export/tflite.py", "from tfdistill.weights import hf", "export may not import weights"),
+    ("tfdistill/strange.py", "import os", "'strange' has no rank"),
+    (BERT, "from tfdistill import data, errors", None),
+    (BERT, "from . import layers", None),
+    ("tfdistill/io/files.py", "from tfdistill import errors", None),
+    ("export/tflite.py", "from tfdistill import models\nfrom .signature import x", None),
+]
+OF_EXPORT = [
+    ("export/file/a.py", "from ..conversion import b", "file may not import conversion"),
+    ("export/file/a.py", "from ..conversion.b import C", "file may not import conversion"),
+    ("export/model/a.py", "def f():\n    from ..file import b", "model may not import file"),
+    ("export/targets/a.py", "from .. import to_tflite", "targets may not import to_tflite"),
+    ("export/trials/a.py", "from export.file import b", "imported relatively"),
+    ("export/a.py", "import os", "expected one of the packages"),
+    ("export/tools/a.py", "import os", "expected one of the packages"),
+    ("export/__init__.py", "from .trials.a import b", None),
+    ("export/checking/a.py", "from . import b\nfrom .c import D", None),
+    ("export/checking/a.py", "from ..model import e\nfrom tfdistill import errors", None),
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "line", "fault"),
-    [
-        ("export/file/a.py", "from ..conversion import b", "file may not import conversion"),
-        ("export/file/a.py", "from ..conversion.b import C", "file may not import conversion"),
-        ("export/model/a.py", "def f():\n    from ..file import b", "model may not import file"),
-        ("export/targets/a.py", "from .. import to_tflite", "targets may not import to_tflite"),
-        ("export/trials/a.py", "from export.file import b", "imported relatively"),
-        ("export/a.py", "import os", "expected one of the packages"),
-        ("export/tools/a.py", "import os", "expected one of the packages"),
-        ("export/__init__.py", "from .trials.a import b", None),
-        ("export/checking/a.py", "from . import b\nfrom .c import D", None),
-        ("export/checking/a.py", "from ..model import e\nfrom tfdistill import errors", None),
-    ],
+    ("faults_of", "case"),
+    [*((rank_faults, case) for case in RANKED), *((export_faults, case) for case in OF_EXPORT)],
 )
-def test_an_import_against_the_order_of_export_is_found_and_no_other(written, name, line, fault):
-    faults = export_faults(written(name, line))
+def test_an_import_against_the_order_is_found_and_no_other(written, faults_of, case):
+    name, line, fault = case
+    faults = faults_of(written(name, line))
     assert len(faults) == (fault is not None)
     assert not faults or fault in faults[0]
 

@@ -32,11 +32,8 @@ def repeated(named):
     return {name: sorted(files) for name, files in places.items() if len(files) > 1}
 
 
-def test_no_class_name_occurs_twice():
+def test_no_class_name_occurs_twice_and_a_repeated_one_is_found(tmp_path):
     assert repeated(classes(ROOT / "tfdistill", ROOT / "export")) == {}
-
-
-def test_a_repeated_name_is_found(tmp_path):
     for package in ("one", "two"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "a.py").write_text("class Same:\n    pass\n")

@@ -83,14 +83,11 @@ def test_the_wheel_holds_both_packages_whole_the_licence_versions_and_the_readme
     assert "# tfdistill" in metadata.get_payload()
 
 
-def test_the_citation_names_the_version_and_the_licence():
+def test_the_citation_and_the_badges_are_true():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
 
     assert citation["version"] == _version.__version__
     assert f'license="{citation["license"]}"' in (ROOT / "setup.py").read_text("utf-8")
-
-
-def test_the_badges_are_true():
     pictures = ROOT / "docs" / "pictures"
     setup = (ROOT / "setup.py").read_text("utf-8")
     lowest, limit = re.search(r'python_requires=">=3\.(\d+),<3\.(\d+)"', setup).groups()

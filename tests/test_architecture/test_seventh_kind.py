@@ -137,7 +137,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_file_of_a_kind_from_outside_is_recognised_and_split(stars, folder):
+def test_a_file_of_a_kind_from_outside_is_recognised_and_two_names_are_one_step(stars, folder):
     rows = [f"the film {index} is {WORDS[index % 5]} .,{index % 5 + 1}" for index in range(60)]
     (folder / "reviews.csv").write_text("\n".join(["text,stars", *rows]))
     data = tfdistill.load_data(
@@ -145,9 +145,6 @@ def test_a_file_of_a_kind_from_outside_is_recognised_and_split(stars, folder):
     )
     assert data.task.kind == NAME and data.task.metrics == Stars.metrics
     assert data.task.labels == ("1", "2", "3", "4", "5")
-
-
-def test_two_names_are_one_step_and_no_number(stars, folder):
     task = tasks.TaskSpec("two", "text", "stars", kind=NAME, labels=("bad", "good"))
     head = models.head_for(task.head, task.num_labels)
     assert not answer_heads.HEADS[task.head].answers_number(head.num_labels)

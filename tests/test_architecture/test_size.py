@@ -89,23 +89,17 @@ def carriers(source):
     ]
 
 
-def test_a_run_hands_few_kinds_of_values_on():
+def test_a_run_hands_few_kinds_of_values_on_in_dataclasses_and_named_tuples():
     by_file = {file: carriers(file.read_text()) for file in (ROOT / "tfdistill/run").glob("*.py")}
     assert sum(map(len, by_file.values())) <= MOST_CARRIERS, by_file
-
-
-def test_dataclasses_and_named_tuples_carry_values():
     source = "@dataclasses.dataclass(frozen=True)\nclass A: ...\nclass B(NamedTuple): ...\n"
     assert carriers(f"{source}class C(A): ...") == ["A", "B"]
 
 
-def test_blanks_comments_and_docstrings_are_no_code():
+def test_code_lines_by_package_hold_no_blanks_comments_or_docstrings(tmp_path):
     source = '"""A."""\n\n# b\nX = (\n    1,\n)  # one\n\n\ndef f():\n    """F."""\n    return X\n'
     assert code_lines(source) == 5
     assert code_lines('"""Not\na."""\nx = """two\nlines"""\n') == 2
-
-
-def test_a_package_is_a_folder_of_the_product_and_the_rest_are_wholes(tmp_path):
     for name in ("tfdistill/a.py", "tfdistill/b/c.py", "export/d/e/f.py", "tests/g/h.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1\n")

@@ -130,8 +130,5 @@ def test_every_module_has_a_test_of_its_name_or_a_stated_one():
     assert len(set(listed)) == len(listed)
     tests = [ROOT / "tests" / name for name in COVERED_BY]
     assert [test for test in tests if not test.is_file() and not any(test.glob("test_*.py"))] == []
-
-
-def test_a_module_without_a_test_is_found():
     names = {"tfdistill/tasks/tables", "tfdistill/data/new"}
     assert without_a_test(names) == {"tfdistill/data/new"}
