@@ -42,15 +42,15 @@ def a_result(name="student", *, device=fake.HOST, failures=()):
 
 @pytest.fixture
 def settings_of_calls(monkeypatch):
-    """Replaces the measurement on this host; lists what it was asked for."""
+    """Replaces the measurement on this host; lists what it was requested for."""
 
     class Calls(list):
         outcome = a_result()
 
     calls = Calls()
 
-    def recorded(models, *, progress, **asked):
-        calls.append(types.SimpleNamespace(models=models, **asked))
+    def recorded(models, *, progress, **requested):
+        calls.append(types.SimpleNamespace(models=models, **requested))
         if isinstance(calls.outcome, BaseException):
             raise calls.outcome
         return calls.outcome

@@ -3,6 +3,7 @@
 import argparse
 import csv
 import json
+import re
 import shlex
 import shutil
 import types
