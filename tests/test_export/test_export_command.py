@@ -70,12 +70,8 @@ def arguments(place, out, *more):
 def everything(place, few_edge_cases, tmp_path_factory):
     """One call that writes every form of a student whose vocabulary is pruned."""
     out = tmp_path_factory.mktemp("out")
-    ways = {
-        "android": out / "assets",
-        "saved_model": out / "saved",
-        "keras": out / "student.keras",
-        "hf": out / "hf",
-    }
+    names = {"android": "assets", "saved_model": "saved", "keras": "student.keras", "hf": "hf"}
+    ways = {way: out / name for way, name in names.items()}
     options = [
         part for way, path in ways.items() for part in (f"--{way.replace('_', '-')}", str(path))
     ]
@@ -143,32 +139,37 @@ def test_the_pruned_vocabulary_goes_everywhere_and_changes_no_answer(everything,
     assert (bundle / "vocab.txt").read_text() == vocab
 
 
-def test_what_is_there_is_refused_before_the_long_work(place, tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def unopened(monkeypatch):
+    """Fails where the model is opened, which is long work."""
     monkeypatch.setattr("tfdistill.commands.export_job.open_job", lambda *_: pytest.fail("opened"))
-    marks = {
-        "--saved-model": "saved/saved_model.pb",
-        "--keras": "student.keras",
-        "--hf": "hf/model.safetensors",
-        "--android": "assets/bundles/films-dynamic_wi8_afp32/model.json",
-    }
-    kinds = {
-        "--saved-model": "SavedModel",
-        "--hf": "Hugging Face folder",
-    }
-    for option, mark in marks.items():
-        way = tmp_path / (mark if option == "--keras" else mark.split("/")[0])
-        if option in kinds:
-            work_folder.WorkFolder(way, kinds[option]).path.mkdir()
-            work_folder.WorkFolder(way, kinds[option]).start()
-        (tmp_path / mark).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / mark).write_text("there")
-        command = arguments(place, tmp_path / "other", option, str(way), "--name", "films")
-        assert cli.main(command) == 2, option
-        assert "overwrite" in capsys.readouterr().err
-        if option in kinds:  # the file is not in the list
-            assert cli.main([*command, "--overwrite"]) == 2, option
-            assert mark.split("/")[1] in capsys.readouterr().err
-        assert (tmp_path / mark).read_text() == "there"
+
+
+@pytest.mark.parametrize(
+    ("option", "mark", "kind"),
+    [
+        ("--saved-model", "saved/saved_model.pb", "SavedModel"),
+        ("--keras", "student.keras", None),
+        ("--hf", "hf/model.safetensors", "Hugging Face folder"),
+        ("--android", "assets/bundles/films-dynamic_wi8_afp32/model.json", None),
+    ],
+)
+def test_what_is_there_is_refused_before_the_long_work(
+    option, mark, kind, place, tmp_path, unopened, capsys
+):
+    way = tmp_path / mark.split("/")[0]
+    if kind is not None:
+        work_folder.WorkFolder(way, kind).path.mkdir()
+        work_folder.WorkFolder(way, kind).start()
+    (tmp_path / mark).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / mark).write_text("there")
+    command = arguments(place, tmp_path / "other", option, str(way), "--name", "films")
+    assert cli.main(command) == 2
+    assert "overwrite" in capsys.readouterr().err
+    if kind is not None:  # the file is not in the list
+        assert cli.main([*command, "--overwrite"]) == 2
+        assert mark.split("/")[1] in capsys.readouterr().err
+    assert (tmp_path / mark).read_text() == "there"
 
 
 @pytest.mark.parametrize(
@@ -179,30 +180,36 @@ def test_what_is_there_is_refused_before_the_long_work(place, tmp_path, monkeypa
     ],
 )
 def test_a_copy_that_cannot_be_written_is_refused_before_the_long_work(
-    place, tmp_path, monkeypatch, capsys, file, fault
+    place, tmp_path, unopened, capsys, file, fault
 ):
-    monkeypatch.setattr("tfdistill.commands.export_job.open_job", lambda *_: pytest.fail("opened"))
     command = arguments(place, tmp_path / "out", "--mediapipe", str(tmp_path / file))
     assert cli.main(command) == 2
     assert fault in capsys.readouterr().err
 
 
-def test_a_run_that_has_a_file_gets_the_next_one_beside_it(place, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("tfdistill.commands.export_job.open_job", lambda *_: pytest.fail("opened"))
+def test_a_run_that_has_a_file_gets_the_next_one_beside_it(unopened, tmp_path, capsys):
     (tmp_path / "export").mkdir()
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     command = ["export", str(tmp_path), "--quantize", "float16"]
-    options = cli.parser().parse_args(command)
-    assert export_command._target(options) == tmp_path / "export-float16"
-    options = cli.parser().parse_args([*command, "--overwrite"])
-    assert export_command._target(options) == tmp_path / "export"
-    for size in ("4", "3.25"):  # which chooses its format itself
-        options = cli.parser().parse_args(["export", str(tmp_path), "--size-mb", size])
-        assert export_command._target(options) == tmp_path / f"export-{size}mb"
+    for more, name in (
+        (["--quantize", "float16"], "export-float16"),
+        (["--quantize", "float16", "--overwrite"], "export"),
+        (["--size-mb", "4"], "export-4mb"),  # which chooses its format itself
+        (["--size-mb", "3.25"], "export-3.25mb"),
+    ):
+        options = cli.parser().parse_args(["export", str(tmp_path), *more])
+        assert export_command._target(options) == tmp_path / name
     with work_folder.WorkFolder(tmp_path / "export-float16", "export").open():
         (tmp_path / "export-float16" / "model.tflite").write_text("there")
     assert cli.main(command) == 2
     assert "Use --overwrite" in capsys.readouterr().err
+
+
+def exit_code(command):
+    try:
+        return cli.main(command)
+    except SystemExit as stopped:
+        return stopped.code
 
 
 class Recorder:
@@ -274,96 +281,71 @@ def test_options_reach_the_exporter(options, function, expected, place, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("options", "fault"),
+    ("options", "faults"),
     [
-        (["--quantize", "int7"], "--quantize: expected a known name"),
-        (["--for", "cpu,gpu:float16"], "--for for gpu: expected float32, dynamic_wi8_afp32"),
-        (["--for", "cpu,gpu", "--quantize", "auto"], "--for: expected cpu with --quantize auto"),
-        (["--quantize", "weight_only_wi4_afp32"], "Take dynamic_wi4_afp32"),
-        (["--layers", "x=float32", "--quantize", "auto"], "auto chooses the layers"),
-        (["--layers", "x=float33"], "Did you mean 'float32'?"),
-        (["--max-drop", "0.1"], "--max-drop: expected --quantize auto"),
-        (["--prefer", "size"], "--prefer: expected --quantize auto"),
-        (["--calibrate", "100"], "--calibrate: expected a static quantization or auto"),
-        (["--seed", "1"], "--seed: expected a static quantization or auto"),
-        (["--quantize", "auto", "--calibrate", "0"], "at least 1 example"),
-        (["--size-mb", "-1"], "--size-mb: expected a size above 0 MB, received -1.0"),
-        (["--size-mb", "1", "--quantize", "auto"], "--size-mb: expected no --quantize auto"),
-        (["--size-mb", "1", "--layers", "x=float32"], "--size-mb: expected no --layers"),
-        (["--size-mb", "1", "--vocab-prune", "c.txt"], "--size-mb: expected no --vocab-prune"),
-        (["--size-mb", "1", "--for", "gpu"], "--size-mb: expected no --for"),
+        (["--quantize", "int7"], ["--quantize: expected a known name"]),
+        (["--for", "cpu,gpu:float16"], ["--for for gpu: expected float32, dynamic_wi8_afp32"]),
+        (["--for", "cpu,gpu", "--quantize", "auto"], ["--for: expected cpu with --quantize auto"]),
+        (["--quantize", "weight_only_wi4_afp32"], ["Take dynamic_wi4_afp32"]),
+        (["--layers", "x=float32", "--quantize", "auto"], ["auto chooses the layers"]),
+        (["--layers", "x=float33"], ["Did you mean 'float32'?"]),
+        (["--layers", "layer_0"], ["'layer_0_*=float32'"]),
+        (["--max-drop", "0.1"], ["--max-drop: expected --quantize auto"]),
+        (["--prefer", "size"], ["--prefer: expected --quantize auto"]),
+        (["--calibrate", "100"], ["--calibrate: expected a static quantization or auto"]),
+        (["--seed", "1"], ["--seed: expected a static quantization or auto"]),
+        (["--quantize", "int8", "--max-drop", "1", "--seed", "1"], ["--max-drop: ", "--seed: "]),
+        (["--quantize", "auto", "--calibrate", "0"], ["at least 1 example"]),
+        (["--size-mb", "-1"], ["--size-mb: expected a size above 0 MB, received -1.0"]),
+        (["--size-mb", "1", "--quantize", "auto"], ["--size-mb: expected no --quantize auto"]),
+        (["--size-mb", "1", "--layers", "x=float32"], ["--size-mb: expected no --layers"]),
+        (["--size-mb", "1", "--vocab-prune", "c.txt"], ["--size-mb: expected no --vocab-prune"]),
+        (["--size-mb", "1", "--for", "gpu"], ["--size-mb: expected no --for"]),
     ],
 )
-def test_options_that_contradict_each_other_are_misuse(options, fault, place, tmp_path, capsys):
-    assert cli.main(arguments(place, tmp_path, *options)) == 2
-    assert fault in capsys.readouterr().err
+def test_options_that_contradict_each_other_are_misuse(options, faults, place, tmp_path, capsys):
+    assert exit_code(arguments(place, tmp_path, *options)) == 2
+    told = capsys.readouterr().err
+    assert [fault for fault in faults if fault not in told] == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_all_faults_are_reported_at_once(place, tmp_path, capsys):
-    options = ["--quantize", "int8", "--max-drop", "1", "--seed", "1"]
-    assert cli.main(arguments(place, tmp_path, *options)) == 2
-    text = capsys.readouterr().err
-    assert all(option in text for option in ("--quantize", "--max-drop", "--seed"))
+NAME = "name of a bundle: expected up to 99 of"
+UNFIT = {
+    # The texts have 4 to 10 tokens.
+    "length": (["--lengths", "3,16"], "an Android bundle: expected at least the 4 tokens"),
+    "a mark first": (["--name", "_x"], NAME),
+    "a letter": (["--name", "müsic", "--quantize", "auto"], NAME),
+    "long": (["--name", "a" * 100, "--size-mb", "1"], NAME),
+}
 
 
-def test_a_pattern_without_a_quantization_is_misuse(place, tmp_path, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(arguments(place, tmp_path, "--layers", "layer_0"))
-    assert stopped.value.code == 2
-    assert "'layer_0_*=float32'" in capsys.readouterr().err
-
-
-@pytest.fixture(scope="module")
-def tiny(toy_vocab_file, tmp_path_factory):
-    """A folder of a TinyBERT."""
-    config = toys.SHALLOW_STUDENT.replace(
-        family="tinybert", vocab_size=len(read_tokenizer(toy_vocab_file).vocab)
-    )
-    folder = tmp_path_factory.mktemp("tiny")
-    return weights.save_hf(models.build_classifier(config, 2), folder, tokenizer=toy_vocab_file)
+@pytest.mark.parametrize(("options", "fault"), UNFIT.values(), ids=UNFIT)
+def test_a_bundle_that_cannot_be_is_refused_before_the_conversion(
+    options, fault, place, tmp_path, monkeypatch, capsys
+):
+    recorder = Recorder(monkeypatch)
+    command = arguments(place, tmp_path / "export", "--android", str(tmp_path / "assets"), *options)
+    assert cli.main(command) == 2
+    assert fault in capsys.readouterr().err
+    assert not recorder.calls
 
 
 @pytest.mark.parametrize(
     ("option", "message"),
-    [
-        ("--android", "a task with texts"),
-        ("--hf", "ReLU"),
-        ("--data-dir", "--task too"),
-    ],
+    [("--android", "a task with texts"), ("--hf", "ReLU"), ("--data-dir", "--task too")],
 )
 def test_a_way_that_the_model_cannot_go_is_refused_before_the_conversion(
-    option, message, tiny, tmp_path, monkeypatch, capsys
+    option, message, toy_vocab_file, tmp_path, monkeypatch, capsys
 ):
     recorder = Recorder(monkeypatch)
-    command = ["export", str(tiny), "--lengths", "8", option, str(tmp_path)]
+    size = len(read_tokenizer(toy_vocab_file).vocab)
+    config = toys.SHALLOW_STUDENT.replace(family="tinybert", vocab_size=size)
+    model = models.build_classifier(config, 2)
+    tiny = weights.save_hf(model, tmp_path / "tiny", tokenizer=toy_vocab_file)
+    command = ["export", str(tiny), "--lengths", "8", option, str(tmp_path / "way")]
     assert cli.main(command) == 2
     assert message in capsys.readouterr().err
-    assert not recorder.calls
-
-
-def test_a_length_that_no_example_fits_is_refused_of_a_bundle_before_the_conversion(
-    place, tmp_path, monkeypatch, capsys
-):
-    recorder = Recorder(monkeypatch)
-    command = arguments(place, tmp_path / "export", "--lengths", "3,16")  # texts of 4 to 10 tokens
-    assert cli.main([*command, "--android", str(tmp_path / "assets")]) == 2
-    told = capsys.readouterr().err
-    assert "lengths of an Android bundle: expected at least the 4 tokens" in told
-    assert "received 3" in told and not recorder.calls
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("_x", ()), ("müsic", ("--quantize", "auto")), ("a" * 100, ("--size-mb", "1"))],
-)
-def test_a_name_that_no_bundle_can_have_is_refused_before_the_conversion(
-    name, options, place, tmp_path, monkeypatch, capsys
-):
-    recorder = Recorder(monkeypatch)
-    target = ("--android", str(tmp_path / "assets"), "--name", name, *options)
-    assert cli.main(arguments(place, tmp_path / "out", *target)) == 2
-    assert "name of a bundle: expected up to 99 of" in capsys.readouterr().err
     assert not recorder.calls
 
 
