@@ -17,12 +17,8 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("finetune ./none --task sst2 --data-dir {} --out o", 2, "model: expected an existing path"),
     ("finetune preset:bert_tniy --task sst2 --data-dir {} --out o", 2, "Did you mean 'bert_tiny'"),
     ("finetune bert --task sst_22 --data-dir {} --out o", 2, "Did you mean 'sst2'?"),
-    (
-        "finetune bert --task own --data-dir {} --text-column sentenc --label-column label "
-        "--out o",
-        2,
-        "data.text_column: expected one of the columns sentence, label",
-    ),
+    ("finetune bert --task own --data-dir {} --text-column sentenc --label-column label --out o", 2,
+     "data.text_column: expected one of the columns sentence, label"),
     ("finetune bert --task cola --data-dir {}/mrpc --out o", 2, "data.dir: {}/mrpc"),
     ("finetune bert --task qnli --data-dir {} --out o", 2, "expected one of the columns sentence"),
     ("finetune bert --task sst2 --data-dir {} --max-length 9999 --out o", 2,
@@ -136,15 +132,14 @@ def answers(tmp_path_factory):
     for split in ("train", "dev"):
         (folder / f"{split}.tsv").write_text("sentence\tlabel\ngood film\t1\nbad film\t0\n")
     texts = {
-        "colons": ".csv text:label\ngood film:1\nbad film:0\n",
-        "alike": ".tsv text\tlabel\ngood\tyes\nbad\tno\n\nworse\tNo\nworst\tno\n",
-        "same": ".tsv sentence\tlabel\ngood film\t1\nbad film\t0\n",
+        "colons/*.csv": "text:label\ngood film:1\nbad film:0\n",
+        "alike/*.tsv": "text\tlabel\ngood\tyes\nbad\tno\n\nworse\tNo\nworst\tno\n",
+        "same/*.tsv": "sentence\tlabel\ngood film\t1\nbad film\t0\n",
     }
-    for name, content in texts.items():
-        (folder / name).mkdir()
-        suffix, _, rows = content.partition(" ")
+    for name, rows in texts.items():
+        (folder / name).parent.mkdir()
         for split in ("train", "dev"):
-            (folder / name / f"{split}{suffix}").write_text(rows)
+            (folder / name.replace("*", split)).write_text(rows)
     (folder / "gpt2").mkdir()
     (folder / "gpt2" / "config.json").write_text('{"model_type": "gpt2"}')
     program = (

@@ -13,22 +13,23 @@ from tfdistill.commands import export_job
 from tfdistill.results import Trial
 from tfdistill.weights import folders
 
+DATA = {
+    "lengths": (8, 16),
+    "check_on": "dev",
+    "calibrate_on": "train",
+    "texts": "texts",
+    "task": "task",
+    "labels": ("no", "yes"),
+    "tokenizer": "of the model",
+}
+
 
 @pytest.fixture
 def swept(monkeypatch, tmp_path_factory):
     """Stands in for the model and the sweep; returns what the sweep was asked for."""
     calls = {}
-    data = {
-        "lengths": (8, 16),
-        "check_on": "dev",
-        "calibrate_on": "train",
-        "texts": "texts",
-        "task": "task",
-        "labels": ("no", "yes"),
-        "tokenizer": "of the model",
-    }
     source = types.SimpleNamespace(model="model")
-    job = types.SimpleNamespace(source=source, allow_weak=False, options=lambda *, calibrate: data)
+    job = types.SimpleNamespace(source=source, allow_weak=False, options=lambda *, calibrate: DATA)
 
     def sweep(model, folder, names, *, measure, report, **arguments):
         calls.update(arguments, model=model, folder=folder, names=names, measure=measure)
@@ -69,22 +70,16 @@ def test_a_model_is_swept_with_its_data_and_shown_as_a_table(swept, capsys):
     measure = swept.pop("measure")
     assert measure.keywords == {"threads": 2}
     assert swept == {
+        **DATA,
         "threads": 2,
         "allow_weak": True,
         "model": "model",
         "folder": "out",
         "names": ["float16", "float32"],
-        "lengths": (8, 16),
         "overwrite": False,
         "softmax": False,
-        "check_on": "dev",
-        "calibrate_on": "train",
         "num_calibration": 50,
         "seed": 3,
-        "texts": "texts",
-        "task": "task",
-        "labels": ("no", "yes"),
-        "tokenizer": "of the model",
     }
 
 

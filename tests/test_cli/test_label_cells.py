@@ -6,14 +6,11 @@ import json
 import pytest
 import toys
 
-from tfdistill import cli, models
+from tfdistill import cli
 
 TEXTS = [f"the {a} is {b} on day {n}" for n in range(10) for a in ("box", "cable", "lamp", "case")
          for b in ("good", "bad", "late")]  # fmt: skip
-SHAPE = models.EncoderConfig(
-    num_layers=1, hidden_size=16, num_heads=2, intermediate_size=16, vocab_size=120,
-    max_positions=64,
-)  # fmt: skip
+SHAPE = toys.SHALLOW_STUDENT.replace(vocab_size=120, max_positions=64)
 
 
 @pytest.fixture(scope="module")

@@ -51,12 +51,9 @@ def test_berts_tokenizer_is_taken_with_its_case(settings, lower_case):
 def test_a_setting_that_our_tokenizer_lacks_is_refused_by_name(settings):
     with pytest.raises(errors.WeightsError, match=list(settings)[-1]):
         reading.check_settings(settings)
-
-
-def test_all_such_settings_are_named_at_once():
-    settings = {"strip_accents": False, "tokenize_chinese_chars": False}
+    several = {"strip_accents": False, "tokenize_chinese_chars": False}  # named at once
     with pytest.raises(errors.WeightsError, match=r"tokenize_chinese_chars[^$]*strip_accents"):
-        reading.check_settings(settings)
+        reading.check_settings(several)
 
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "é", "E"]
@@ -123,6 +120,9 @@ def test_a_model_section_without_its_type_is_read_as_that_of_word_pieces(folder)
         weights.load_classifier(folder)
 
 
+TYPED = ["input_ids", "token_type_ids", "attention_mask"]
+
+
 @pytest.mark.parametrize(
     ("settings", "typed"),
     [
@@ -130,13 +130,7 @@ def test_a_model_section_without_its_type_is_read_as_that_of_word_pieces(folder)
         ({"tokenizer_class": "DistilBertTokenizerFast"}, False),
         ({"tokenizer_class": "TokenizersBackend"}, False),
         ({"model_input_names": ["input_ids", "attention_mask"]}, False),
-        (
-            {
-                "tokenizer_class": "DistilBertTokenizer",
-                "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
-            },
-            True,
-        ),
+        ({"tokenizer_class": "DistilBertTokenizer", "model_input_names": TYPED}, True),
     ],
 )
 def test_a_classifier_of_pairs_must_have_seen_their_types(folder, settings, typed):
@@ -160,9 +154,8 @@ def test_without_settings_the_case_of_tokenizer_json_must_be_that_of_transformer
     with pytest.raises(errors.WeightsError, match="do_lower_case"):
         weights.load_classifier(folder)
     edit(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
-    assert (
-        weights.load_classifier(folder).tokenizer.lower_case is False
-    )  # this class asks for nothing else
+    tokenizer = weights.load_classifier(folder).tokenizer
+    assert tokenizer.lower_case is False  # this class asks for nothing else
     edit_tokenizer(folder, lambda described: described["normalizer"].update(lowercase=True))
     assert weights.load_classifier(folder).tokenizer.lower_case is True
 
@@ -186,30 +179,24 @@ def _add(described, *tokens):
 
 
 ADDED = {
-    "tokenizer.json": lambda folder: edit_tokenizer(
-        folder, lambda described: _add(described, "[E11]", "[E12]")
-    ),
-    "added_tokens.json": lambda folder: edit(folder / "added_tokens.json", **{"[E11]": 10}),
-    "special_tokens_map.json": lambda folder: edit(
-        folder / "special_tokens_map.json", additional_special_tokens=["[E11]"]
-    ),
-    "added_tokens_decoder": lambda folder: edit(
-        folder / "tokenizer_config.json",
-        added_tokens_decoder={"5": {"content": "a"}, "10": {"content": "[E11]"}},
-    ),
-    "additional_special_tokens": lambda folder: edit(
-        folder / "tokenizer_config.json", additional_special_tokens=[{"content": "[E11]"}]
-    ),
-    "extra_special_tokens": lambda folder: edit(
-        folder / "tokenizer_config.json", extra_special_tokens={"entity": "[E11]"}
-    ),
-    "bos_token": lambda folder: edit(folder / "tokenizer_config.json", bos_token="[E11]"),
+    "added_tokens.json": {"[E11]": 10},
+    "special_tokens_map.json": {"additional_special_tokens": ["[E11]"]},
+    # The others are keys of tokenizer_config.json.
+    "added_tokens_decoder": {"5": {"content": "a"}, "10": {"content": "[E11]"}},
+    "additional_special_tokens": [{"content": "[E11]"}],
+    "extra_special_tokens": {"entity": "[E11]"},
+    "bos_token": "[E11]",
 }
 
 
-@pytest.mark.parametrize("where", ADDED)
+@pytest.mark.parametrize("where", ["tokenizer.json", *ADDED])
 def test_added_tokens_are_refused_by_name_wherever_they_are_listed(where, folder):
-    ADDED[where](folder)
+    if where == "tokenizer.json":
+        edit_tokenizer(folder, lambda described: _add(described, "[E11]", "[E12]"))
+    elif where.endswith(".json"):
+        edit(folder / where, **ADDED[where])
+    else:
+        edit(folder / "tokenizer_config.json", **{where: ADDED[where]})
     with pytest.raises(errors.TfdistillError, match=r"added: .*'\[E11\]'") as raised:
         weights.load_classifier(folder)
     assert where in str(raised.value)
@@ -393,12 +380,8 @@ def test_random_texts_have_the_ids_of_a_written_folder(lower_case, toy_vocab_fil
     (folder / "vocab.txt").unlink()
     loaded = weights.load_model(folder, "none")
     ours = loaded.tokenizer.encode_batch(texts, None, 10_000)
-    differing = [
-        text
-        for index, text in enumerate(texts)
-        if ours.row(index).tolist() != encoded["input_ids"][index]
-    ]
-    assert not differing
+    for index, text in enumerate(texts):
+        assert ours.row(index).tolist() == encoded["input_ids"][index], repr(text)
 
 
 def test_a_folder_that_transformers_reads_otherwise_is_not_written(

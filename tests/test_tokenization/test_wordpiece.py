@@ -124,21 +124,13 @@ def test_the_graph_and_the_library_have_one_contract(toy_vocab_file, lower_case)
         assert single == graph.row(number).tolist()
 
 
-def words_of_code_points(codes, lower_case):
+def code_point_differences(vocab_file, codes, lower_case):
     texts = [f"a{chr(code)}b" for code in codes]
     rows = tokenizer_words.split(tf.constant(texts), lower_case=lower_case).to_list()
-    return [[word.decode() for word in row] for row in rows]
-
-
-def reference_words_of_code_points(vocab_file, codes, lower_case):
+    ours = [[word.decode() for word in row] for row in rows]
     backend = reference(vocab_file, lower_case).backend_tokenizer
     normalise, split = backend.normalizer.normalize_str, backend.pre_tokenizer.pre_tokenize_str
-    return [[word for word, _ in split(normalise(f"a{chr(code)}b"))] for code in codes]
-
-
-def code_point_differences(vocab_file, codes, lower_case):
-    ours = words_of_code_points(codes, lower_case)
-    expected = reference_words_of_code_points(vocab_file, codes, lower_case)
+    expected = [[word for word, _ in split(normalise(text))] for text in texts]
     return [code for code, x, y in zip(codes, ours, expected, strict=True) if x != y]
 
 
@@ -245,12 +237,13 @@ def test_a_lone_surrogate_is_dropped(toy_vocab_file):
 
 def test_bad_arguments_are_refused(toy_vocab_file):
     tokenizer = read_tokenizer(toy_vocab_file)
-    with pytest.raises(errors.DataError, match=r"max_length: expected at least 2, .* received 1"):
-        tokenizer.encode("good", max_length=1)
-    with pytest.raises(errors.DataError, match=r"at least 3, room for .* received 2"):
-        tokenizer.encode("good", "bad", max_length=2)
-    with pytest.raises(errors.DataError, match="whole number"):
-        tokenizer.encode("good", max_length=None)  # type: ignore[arg-type]
+    for pair, max_length, told in (
+        (None, 1, r"max_length: expected at least 2, .* received 1"),
+        ("bad", 2, r"at least 3, room for .* received 2"),
+        (None, None, "whole number"),
+    ):
+        with pytest.raises(errors.DataError, match=told):
+            tokenizer.encode("good", pair, max_length)  # type: ignore[arg-type]
     with pytest.raises(errors.DataError, match="text 1: expected a string, received float nan"):
         tokenizer.encode_batch(["good", float("nan")])  # type: ignore[list-item]
     with pytest.raises(errors.DataError, match="pairs: expected 2 as texts, received 1"):
