@@ -19,10 +19,8 @@ def folder(tmp_path_factory, toy_vocab_file):
     root = tmp_path_factory.mktemp("augment")
     size = len(toy_vocab_file.read_text().splitlines())
     config = toys.SHALLOW_STUDENT.replace(vocab_size=size, max_positions=40)
-    model = toys.randomise(models.build_masked_lm(config), 0)
-    weights.save_hf(model, root / "mlm", tokenizer=toy_vocab_file)
-    encoder = toys.randomise(models.build_encoder(config), 0)
-    weights.save_hf(encoder, root / "encoder", tokenizer=toy_vocab_file)
+    for name, build in (("mlm", models.build_masked_lm), ("encoder", models.build_encoder)):
+        weights.save_hf(toys.randomise(build(config)), root / name, tokenizer=toy_vocab_file)
     (root / "vectors.txt").write_text("films 1 0\nmovies 0.9 0.1\nplays 0 1\n")
     (root / "data").mkdir()
     (root / "data" / "train.tsv").write_text(TRAIN)
@@ -64,15 +62,13 @@ def test_workers_of_a_pipeline_load_the_inputs_for_themselves(
 ):
     assert cli.main(arguments(folder, tmp_path / "here")) == 0
     run = parallel.run_pipeline
-    monkeypatch.setattr(
-        parallel, "run_pipeline", lambda *handed_on: run(*handed_on[:3])
-    )  # as in other processes
+    # As in other processes.
+    monkeypatch.setattr(parallel, "run_pipeline", lambda *handed_on: run(*handed_on[:3]))
     monkeypatch.chdir(folder)
     relative = arguments(folder.relative_to(folder), tmp_path / "there")
     assert cli.main([*relative, "--runner", "DirectRunner"]) == 0
-    assert (tmp_path / "there" / "train.tsv").read_bytes() == (
-        tmp_path / "here" / "train.tsv"
-    ).read_bytes()
+    here, there = ((tmp_path / place / "train.tsv").read_bytes() for place in ("here", "there"))
+    assert here == there
     relative[relative.index("--data-dir") + 1] = "gs://bucket/data"
     assert cli.main([*relative, "--overwrite", "--runner", "DirectRunner"]) == 2
     assert "mount it" in capsys.readouterr().err

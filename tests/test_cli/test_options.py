@@ -240,6 +240,13 @@ def base_folder():
 @pytest.mark.slow
 def test_completion_knows_verbs_options_recipes_and_presets_without_tensorflow(tmp_path):
     out = tmp_path / "answer"
+    program = (
+        "import os, sys, atexit\n"
+        "from tfdistill import cli\n"
+        "os._exit = lambda code: sys.exit(code)\n"
+        "try:\n    cli.main([])\n"
+        "finally:\n    assert 'tensorflow' not in sys.modules\n"
+    )
     for line, word in (
         ("tfdistill disti", "distill"),
         ("tfdistill run --ov", "--overwrite"),
@@ -251,13 +258,6 @@ def test_completion_knows_verbs_options_recipes_and_presets_without_tensorflow(t
         ("tfdistill export m --quantize int", "int8"),
         ("tfdistill export m --for g", "gpu"),
     ):
-        program = (
-            "import os, sys, atexit\n"
-            "from tfdistill import cli\n"
-            "os._exit = lambda code: sys.exit(code)\n"
-            "try:\n    cli.main([])\n"
-            "finally:\n    assert 'tensorflow' not in sys.modules\n"
-        )
         environment = {
             "_ARGCOMPLETE": "1",
             "_ARGCOMPLETE_STDOUT_FILENAME": str(out),

@@ -118,14 +118,14 @@ def seen(monkeypatch, tmp_path):
 
 
 def test_the_options_of_pretrain_reach_the_training(seen, capsys):
-    arguments = "pretrain bert_tiny --corpus a.txt b.txt --out out --shape num_layers=3 --shape "
-    arguments += "dropout=0.2 --vocab v.txt --cased --steps 70 --batch-size 9 --set optimizer=lamb "
-    arguments += (
-        "--learning-rate 0.1 --next-sentence --set smoothing=0.7 --set held_out=0.2 --seed 4 "
+    options = (
+        "--shape num_layers=3 --shape dropout=0.2 --vocab v.txt --cased --steps 70 --batch-size 9 "
+        "--set optimizer=lamb --learning-rate 0.1 --next-sentence --set smoothing=0.7 --resume "
+        "--set held_out=0.2 --seed 4 --max-length 50 --workers 2 --on-invalid replace "
+        "--set evaluations=5 --gpus 3"
     )
-    arguments += "--max-length 50 --workers 2 --on-invalid replace --resume --set evaluations=5 "
-    arguments += "--gpus 3"
-    assert cli.main(arguments.split()) == 0
+    command = "pretrain bert_tiny --corpus a.txt b.txt --out out"
+    assert cli.main([*command.split(), *options.split()]) == 0
     source, corpus, out, config = seen["positional"]
     assert source == pretrain_run.PretrainSource(
         "bert_tiny",

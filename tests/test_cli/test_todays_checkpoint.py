@@ -15,15 +15,12 @@ def folder(tmp_path_factory, toy_vocab_file):
     """A classifier in `bert` and a masked language model in `words`, with data for them."""
     folder = tmp_path_factory.mktemp("today")
     shape = toys.STUDENT.replace(vocab_size=len(read_vocab(toy_vocab_file)))
-    folders = {
-        "bert": models.build_classifier(shape, 2),
-        "words": models.build_masked_lm(shape),
-    }
-    for name, model in folders.items():
-        labels = LABELS if name == "bert" else None
-        weights.save_hf(
-            toys.randomise(model), folder / name, labels=labels, tokenizer=toy_vocab_file
-        )
+    for name, model, labels in (
+        ("bert", models.build_classifier(shape, 2), LABELS),
+        ("words", models.build_masked_lm(shape), None),
+    ):
+        toys.randomise(model)
+        weights.save_hf(model, folder / name, labels=labels, tokenizer=toy_vocab_file)
         (folder / name / "vocab.txt").unlink()
     rows = [
         f"the {word} {index} is {kind}\t{kind}"

@@ -13,10 +13,7 @@ pytestmark = pytest.mark.slow
 
 TEXTS = [f"the {a} is {b} on day {n} of {m}" for n in range(10) for a in ("box", "cable", "lamp")
          for b in ("good", "bad", "late", "red") for m in ("may", "june")]  # fmt: skip
-SHAPE = models.EncoderConfig(
-    num_layers=1, hidden_size=16, num_heads=2, intermediate_size=16, vocab_size=120,
-    max_positions=128,
-)  # fmt: skip
+SHAPE = toys.SHALLOW_STUDENT.replace(vocab_size=120, max_positions=128)
 
 
 @pytest.fixture(scope="module")
