@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import safetensors.numpy
+import toys
 import transformers
 
 from tfdistill import config, errors, models, run, tasks, training, weights
@@ -75,17 +76,12 @@ def save_toy(folder, layout, words):
 
 
 def recipe_of(data_dir, teacher, student, kind="joint", **changes):
-    return config.parse_recipe(
-        {
-            "name": "existing",
-            "data": {"task": "assistant", "dir": str(data_dir), "max_length": 16},
-            "teacher": {"source": str(teacher), "export": False, "allow_weak": True},
-            "student": {"preset": str(student), "allow_weak": True, **changes},
-            "stages": {"only": {"kind": kind, **STEP, "learning_rate": 1e-3}},
-            "variants": {"student": {"stages": ["only"]}},
-            "baselines": "none",
-        },
-        ["stages.only.min_steps=1"] if kind == "joint" else (),
+    step = {"kind": kind, **STEP, "learning_rate": 1e-3}
+    return toys.one_stage(
+        {"task": "assistant", "dir": str(data_dir), "max_length": 16},
+        {"source": str(teacher)},
+        {"preset": str(student), **changes},
+        step | ({"min_steps": 1} if kind == "joint" else {}),
     )
 
 

@@ -44,32 +44,23 @@ def data(tmp_path_factory):
 
 
 def recipe(data, **student):
-    return config.parse_recipe(
-        {
-            "name": "near",
-            "data": {
-                "task": "near",
-                "kind": "embedding",
-                "dir": str(data),
-                "text_column": "a",
-                "pair_column": "b",
-                "label_column": "score",
-                "max_length": 12,
-                "unlabelled": [str(data / "more.txt")],
-            },
-            "teacher": {"source": str(data / "teacher"), "export": False, "allow_weak": True},
-            "student": {"preset": "pruned:layers=1,width=8,heads=2,head_size=4", **student},
-            "stages": {"near": {"kind": "embedding", "epochs": 2, "min_steps": 8}},
-            "variants": {"one": {"stages": ["near"]}},
-            "export": {"lengths": [12]},
-        }
+    section = {"task": "near", "kind": "embedding", "dir": str(data), "max_length": 12}
+    section |= {"text_column": "a", "pair_column": "b", "label_column": "score"}
+    section["unlabelled"] = [str(data / "more.txt")]
+    return toys.one_stage(
+        section,
+        {"source": str(data / "teacher")},
+        {"preset": "pruned:layers=1,width=8,heads=2,head_size=4", **student},
+        {"kind": "embedding", "epochs": 2, "min_steps": 8},
+        baselines="cheap",
+        export={"lengths": [12]},
     )
 
 
 @pytest.fixture(scope="module")
 def done(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "near"
-    return folder, run.distill_variant(recipe(data, allow_weak=True), folder)
+    return folder, run.distill_variant(recipe(data), folder)
 
 
 @pytest.mark.spine
@@ -85,7 +76,7 @@ def test_it_learns_from_training_and_unlabelled_texts_and_is_measured_on_pairs(d
     folder, record = done
     assert set(record.metrics) == {"spearman", "pearson"}
     assert record.num_examples == 60
-    rows = (folder / "stages" / "near" / "seed-1" / "history.csv").read_text().splitlines()
+    rows = (folder / "stages" / "only" / "seed-1" / "history.csv").read_text().splitlines()
     names = rows[0].split(",")
     assert {"vectors", "similarity", "val_spearman"} <= set(names)
     assert "hidden" not in names
@@ -202,9 +193,8 @@ def test_vectors_are_as_wide_as_the_teachers_or_as_the_recipe_says(data, size, p
 def test_a_plain_encoder_is_no_teacher(data, tmp_path):
     plain = tmp_path / "plain"
     weights.save_hf(weights.load_encoder(data / "teacher"), plain, tokenizer=data / "vocab.txt")
-    changed = recipe(data)
-    changed = changed.model_copy(
-        update={"teacher": changed.teacher.model_copy(update={"source": str(plain)})}
-    )
+    usual = recipe(data)
+    teacher = usual.teacher.model_copy(update={"source": str(plain)})
+    changed = usual.model_copy(update={"teacher": teacher})
     with pytest.raises(errors.WeightsError):
         run.distill_variant(changed, tmp_path / "run")

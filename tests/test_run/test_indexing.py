@@ -31,9 +31,8 @@ def questions(tmp_path_factory):
     random = np.random.default_rng(3)
     texts = list(dict.fromkeys(vectors.sentence(random, 3, 7) for _ in range(30)))
     lines = [f"{text},answer {i // 2}" for i, text in enumerate(texts)]
-    path.write_text(
-        "\n".join(["q,a", *lines, lines[0], f"{texts[1].upper()},other", "good " * 40 + ",x"])
-    )
+    more = [lines[0], f"{texts[1].upper()},other", "good " * 40 + ",x"]
+    path.write_text("\n".join(["q,a", *lines, *more]))
     return path
 
 
@@ -167,9 +166,8 @@ def test_a_query_gets_the_label_too(router, export, indexed, capsys):
     route = json.loads(capsys.readouterr().out)["route"]
     assert (route["label"], route["row"]) == (label, 3) and route["margin"] > 0
     assert cli.main(["index", str(indexed), *command]) == 0
-    assert (
-        json.loads(capsys.readouterr().out)["route"] is None
-    )  # as many answers as questions, nearly
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["route"] is None  # as many answers as questions, nearly
 
 
 @pytest.mark.parametrize(
@@ -233,11 +231,8 @@ def test_a_new_index_of_a_bundle_is_recorded_with_its_digest(assets, questions):
         before = recorded(assets)
         assert cli.main([*command, *place]) == 0
         assert recorded(assets) == [files.sha256_of(bundle / "search" / "index.json")] != before
-        after = android_bundle.read_index(assets, verify=True)
-        assert {**after.bundles, vectors.INDEXED: None} == {
-            **manifests.bundles,
-            vectors.INDEXED: None,
-        }
+        after = android_bundle.read_index(assets, verify=True).bundles
+        assert after | {vectors.INDEXED: None} == manifests.bundles | {vectors.INDEXED: None}
 
 
 def test_an_index_of_another_model_is_not_recorded(assets, questions, export, tmp_path, caplog):
@@ -303,9 +298,7 @@ def test_an_entry_of_an_earlier_version_stays_one_until_its_index_is_recorded(as
     assert recorded(assets) == [files.sha256_of(bundle / "search" / "index.json")]
 
 
-def test_an_index_goes_into_the_bundle_of_its_model(export, tmp_path):
-    assets = tmp_path / "assets"
-    shutil.copytree(vectors.RESOURCES / "bundles", assets / "bundles")
+def test_an_index_goes_into_the_bundle_of_its_model(export, assets, tmp_path):
     encoder = indexing.open_encoder(str(export))
     expected = assets / "bundles" / vectors.INDEXED / "search"
     assert indexing.target_of(encoder, str(assets)) == expected

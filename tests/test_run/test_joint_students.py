@@ -55,6 +55,10 @@ def distilled(data_dir, tmp_path_factory):
     return out, run.distill_variant(recipe_of(data_dir), out)
 
 
+def result_of(folder):
+    return results.read_result_file(folder / "seed-1" / "result.json", results.FitResult)
+
+
 def test_it_starts_close_to_its_teacher_and_ends_closer(distilled):
     out, record = distilled
     sizes = ("num_layers", "hidden_size", "intermediate_size", "num_heads")
@@ -71,9 +75,7 @@ def test_it_starts_close_to_its_teacher_and_ends_closer(distilled):
 
 def test_a_floor_of_steps_is_reached_by_more_epochs(distilled, data_dir):
     out, _ = distilled
-    result = results.read_result_file(
-        out / "stages" / "joint" / "seed-1" / "result.json", results.FitResult
-    )
+    result = result_of(out / "stages" / "joint")
     assert result.steps == 50  # 25 batches an epoch, two epochs instead of the one named
     assert result.best_epoch is None  # the last one is kept: its texts have noise
     stage = recipe_of(data_dir).stages["joint"]
@@ -114,11 +116,9 @@ def test_the_student_without_a_teacher_starts_as_the_student_and_learns_as_long(
     assert (frozen.note, alone.name) == ("the fine-tuned teacher", "no_teacher")
     assert alone.metrics["accuracy"] == record.metrics["accuracy"] > 0.5
     for stage in ("no_teacher_baseline", "joint"):
-        assert steps_of(tmp_path / "run" / "stages" / stage) == 50
-    loss = (
-        tmp_path / "run" / "stages" / "no_teacher_baseline" / "seed-1" / "history.csv"
-    ).read_text()
-    assert loss.startswith("epoch,step,loss,label,")
+        assert result_of(tmp_path / "run" / "stages" / stage).steps == 50
+    folder = tmp_path / "run" / "stages" / "no_teacher_baseline" / "seed-1"
+    assert (folder / "history.csv").read_text().startswith("epoch,step,loss,label,")
 
 
 def test_the_mean_of_the_states_is_that_of_the_real_tokens_of_either_text():
@@ -169,10 +169,9 @@ def test_a_student_that_fits_no_teacher_starts_from_its_word_vectors(
     other = {"preset": "bert_tiny", "num_layers": 1, "hidden_act": "relu"}  # the teacher has GELU
     out = tmp_path / "run"
     student = {**other, "initialise": "auto"}
+    recipe = recipe_of(data_dir, distilled[0], student=student, baselines="none")
     with pytest.raises(KeyboardInterrupt):
-        run.distill_variant(
-            recipe_of(data_dir, distilled[0], student=student, baselines="none"), out
-        )
+        run.distill_variant(recipe, out)
     assert "not pruned: " in capsys.readouterr().err
     assert not (out / "stages" / initialise.START).exists()
 
@@ -209,10 +208,6 @@ def test_rate_and_steps_follow_from_the_width_unless_they_are_named(shape, rate,
     assert (usual.learning_rate, usual.min_steps) == (rate, steps)
     named = config.new_stage("joint", learning_rate=1e-5, min_steps=None)
     assert stages.by_width(named, shape) == named
-
-
-def steps_of(folder):
-    return results.read_result_file(folder / "seed-1" / "result.json", results.FitResult).steps
 
 
 def test_layers_are_chosen_in_one_place_alone(data_dir):

@@ -19,7 +19,6 @@ from tfdistill.training import pretrain_run
 
 pytestmark = pytest.mark.slow  # a run of 20 seconds
 WORDS = ("good", "bad", "film", "story", "dull", "bright", "a", "the", "very", "and")
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LENGTH = 12  # tokens; the texts have 20 to 40
 
 
@@ -37,18 +36,11 @@ def _weak_is_fine(monkeypatch):
 def place(tmp_path_factory):
     """A teacher and my-data.csv, whose texts are all too long."""
     folder = tmp_path_factory.mktemp("long")
-    (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *WORDS]) + "\n")
     shape = models.preset("bert_tiny").replace(
-        num_layers=2,
-        hidden_size=16,
-        num_heads=4,
-        intermediate_size=32,
-        vocab_size=len(SPECIAL) + len(WORDS),
-        max_positions=64,
+        num_layers=2, hidden_size=16, num_heads=4, intermediate_size=32, max_positions=64
     )
-    teacher = toys.randomise(models.build_classifier(shape, 2), 3, scale=0.5)
     labels = ("negative", "positive")
-    weights.save_hf(teacher, folder / "teacher", labels=labels, tokenizer=folder / "vocab.txt")
+    toys.write_labelled(folder, WORDS, labels, shape, scale=0.5)
     with (folder / "my-data.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["text", "label"])
@@ -76,11 +68,8 @@ def run(place):
 
 
 def data_section(**values):
-    """The data section of a recipe."""
-    usual = {"task": "own", "text_column": "text", "label_column": "label"}
-    return config.parse_section(
-        config.DataConfig, {**usual, **values}, source="a test", place="data"
-    )
+    usual = {"task": "own", "text_column": "text", "label_column": "label", **values}
+    return config.parse_section(config.DataConfig, usual, source="a test", place="data")
 
 
 def of_student(run, rows, truncation="middle"):
@@ -90,11 +79,8 @@ def of_student(run, rows, truncation="middle"):
     encoded = tokenizer.encode_batch(rows, None, LENGTH)
     assert (encoded.lengths == LENGTH).all()
     ids = encoded.ids.reshape(-1, LENGTH)
-    features = {
-        "input_ids": ids,
-        "attention_mask": np.ones_like(ids),
-        "token_type_ids": np.zeros_like(ids),
-    }
+    features = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    features["token_type_ids"] = np.zeros_like(ids)
     return np.asarray(loaded.model({name: features[name] for name in loaded.model.input_names}))
 
 
@@ -224,7 +210,7 @@ def test_a_model_that_reads_more_plain_text_keeps_it(run, tmp_path):
 
 def test_a_word_vector_student_keeps_it(tmp_path, place):
     shape: Any = models.preset("static").replace(
-        vocab_size=len(SPECIAL) + len(WORDS), embedding_size=8, dense_size=8
+        vocab_size=5 + len(WORDS), embedding_size=8, dense_size=8
     )
     model = models.build_bilstm(shape, 2)
     for truncation in ("end", "middle"):

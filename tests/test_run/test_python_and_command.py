@@ -15,12 +15,11 @@ import pytest
 import toys
 
 import tfdistill
-from tfdistill import cli, config, errors, models, training, weights
+from tfdistill import cli, config, errors, models, training
 from tfdistill.run import initialise, prepare, stages
 
 README = pathlib.Path(__file__).parents[2] / "README.md"
 WORDS = ("good", "bad", "film", "story", "dull", "bright", "a", "the", "very", "and")
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 STUDENT = "pruned:layers=3,ffn=768"
 STEPS = 8  # instead of the 1,000 of the default, at least
 
@@ -50,20 +49,12 @@ def begun(tmp_path_factory):
 def write(folder: pathlib.Path, kind: str) -> None:
     """Writes my-data.csv and a teacher, which is as wide as the README's needs."""
     random = np.random.default_rng(0)
-    (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *WORDS]) + "\n")
     shape = models.preset("bert_tiny").replace(
-        num_layers=4,
-        hidden_size=24,
-        num_heads=12,
-        intermediate_size=768,
-        vocab_size=len(SPECIAL) + len(WORDS),
+        num_layers=4, hidden_size=24, num_heads=12, intermediate_size=768
     )
     labels = {"regression": (), "multi_label": ("calm", "fast", "loud")}
     names = labels.get(kind, ("negative", "positive"))
-    teacher = toys.randomise(models.build_classifier(shape, len(names) or 1), 3, scale=0.1)
-    weights.save_hf(
-        teacher, folder / "teacher", labels=names or None, tokenizer=folder / "vocab.txt"
-    )
+    toys.write_labelled(folder, WORDS, names, shape, scale=0.1)
     with (folder / "my-data.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["text", "label"])

@@ -12,6 +12,14 @@ import toy_recipes
 from tfdistill import config, models, training, weights
 from tfdistill.run import initialise, shapes, task_models
 
+SHAPE = models.preset("bert_tiny").replace(vocab_size=32)
+
+
+def save(shape, folder):
+    model = models.build_encoder(shape)
+    weights.save_hf(model, folder / "teacher")
+    return model
+
 
 def faults(*overrides):
     return shapes.shape_faults(config.load_recipe("demo", overrides))
@@ -25,16 +33,12 @@ def test_every_recipe_that_comes_with_us_fits():
             assert shapes.shape_faults(way) == [], name
 
 
-def test_unknown_presets_are_named_at_once_with_the_nearest():
+def test_unknown_presets_and_sizes_that_do_not_divide_are_named():
     teacher, student = faults("teacher.source=preset:bert_mni", "student.preset=tinybert_2l_128")
     assert teacher.startswith("teacher.source: preset") and "'bert_mini'" in teacher
     assert student.startswith("student: preset") and "'tinybert_2l_128d'" in student
-
-
-def test_sizes_that_do_not_divide_are_named():
     (fault,) = faults("student.num_heads=7")
-    assert fault.startswith("student: ")
-    assert "7" in fault
+    assert fault.startswith("student: ") and "7" in fault  # no divisor of its width
 
 
 def test_unequal_heads_are_named_where_attention_is_learnt():
@@ -43,19 +47,14 @@ def test_unequal_heads_are_named_where_attention_is_learnt():
     assert "stages.intermediate.loss_weights.attention=0" in intermediate
     (general,) = faults("student.num_heads=2", "stages.intermediate.loss_weights.attention=0")
     assert "stages.general" in general
-
-
-@pytest.mark.parametrize("used", [True, False])
-def test_only_stages_that_a_variant_uses_count(used):
-    stages = "[intermediate, prediction]" if used else "[prediction]"
-    messages = faults("student.num_heads=2", f"variants={{student: {{stages: {stages}}}}}")
-    assert len(messages) == used
+    for stages, count in (("intermediate, prediction", 1), ("prediction", 0)):  # those in use
+        variants = f"variants={{student: {{stages: [{stages}]}}}}"
+        assert len(faults("student.num_heads=2", variants)) == count
 
 
 @pytest.mark.slow
 def test_a_folder_tells_its_heads_and_a_hub_id_nothing(tmp_path):
-    shape = models.preset("bert_tiny").replace(vocab_size=32)
-    weights.save_hf(models.build_encoder(shape), tmp_path / "teacher")
+    save(SHAPE, tmp_path)
     two, _ = faults(f"teacher.source={tmp_path / 'teacher'}")
     assert "expected 2 as in the teacher" in two
     assert faults("teacher.source=someone/some-bert") == []
@@ -64,8 +63,7 @@ def test_a_folder_tells_its_heads_and_a_hub_id_nothing(tmp_path):
 
 
 def test_a_part_of_a_folder_s_teacher_fits_whatever_its_vocabulary(tmp_path):
-    shape = models.preset("bert_tiny").replace(vocab_size=32)
-    weights.save_hf(models.build_encoder(shape), tmp_path / "teacher")
+    save(SHAPE, tmp_path)
     source, variants = f"teacher.source={tmp_path / 'teacher'}", "variants={a: {stages: [labels]}}"
     stage = "stages.labels={kind: logits}"
     for preset, fits in (("'pruned:layers=1'", True), ("bert_tiny", True), ("bert_mini", False)):
@@ -74,10 +72,8 @@ def test_a_part_of_a_folder_s_teacher_fits_whatever_its_vocabulary(tmp_path):
 
 
 def test_word_vectors_that_are_narrower_than_the_student_s_start_none(tmp_path):
-    shape = models.preset("bert_tiny").replace(vocab_size=32, embedding_size=64)
-    shape = shape.replace(family="electra", pooler=False)
-    teacher = models.build_encoder(shape)
-    weights.save_hf(teacher, tmp_path / "teacher")
+    shape = SHAPE.replace(embedding_size=64, family="electra", pooler=False)
+    teacher = save(shape, tmp_path)
     overrides = f"teacher.source={tmp_path / 'teacher'}", "student.num_heads=2"
     (fault,) = faults(*overrides, "student.initialise=teacher")
     assert "Set student.initialise=random" in fault

@@ -7,6 +7,7 @@ import types
 import numpy as np
 import pytest
 import safetensors.numpy
+import toys
 
 from tfdistill import cli, config, data, errors, models, run, tasks, weights
 from tfdistill.data import answers, soft_label_values, synthetic, vocab
@@ -40,23 +41,23 @@ def folder(tmp_path_factory):
 
 def recipe_of(folder, teacher, kind="logits", stage=(), **data):
     start = dict.fromkeys(("preset", "initialise"), str(folder / "student")) | {"keep_head": True}
-    return config.parse_recipe(
-        {
-            "name": "given",
-            "data": {"task": "assistant", "dir": str(folder / "data"), "max_length": 16, **data},
-            "teacher": {"export": False, "allow_weak": True, **teacher},
-            "student": {**start, "allow_weak": True},
-            "stages": {"only": {"kind": kind, **STEP, **dict(stage)}},
-            "variants": {"student": {"stages": ["only"]}},
-            "baselines": "none",
-        }
-    )
+    section = {"task": "assistant", "dir": str(folder / "data"), "max_length": 16, **data}
+    return toys.one_stage(section, teacher, start, {"kind": kind, **STEP, **dict(stage)})
 
 
 def texts_of(folder, *splits):
     return [
         text for split in splits for text in tasks.load_examples(TASK, folder / "data", split).texts
     ]
+
+
+def labelled(folder, path, *others):
+    """Writes the first label for every text, and the second for others."""
+    rows = [{TASK.text_column: text, "label": TASK.labels[1]} for text in others]
+    for text in dict.fromkeys(texts_of(folder, "train", "dev")):
+        rows.append({TASK.text_column: text, "label": TASK.labels[0]})
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -168,19 +169,12 @@ def test_texts_without_an_answer_are_refused_or_learnt_from_gold_labels(
 def test_unlabelled_texts_are_answered_by_the_file(folder, by_model, tmp_path, planned):
     more = tmp_path / "more.txt"
     more.write_text("zero wings\none wing\n")
-    rows = [{"text": text, "label": TASK.labels[1]} for text in ("zero wings", "one wing")]
-    rows = [{TASK.text_column: row["text"], "label": row["label"]} for row in rows]
-    rows += [
-        {TASK.text_column: text, "label": TASK.labels[0]}
-        for text in dict.fromkeys(texts_of(folder, "train", "dev"))
-    ]
-    path = tmp_path / "all.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
+    path = labelled(folder, tmp_path / "all.jsonl", "zero wings", "one wing")
     recipe = recipe_of(folder, {"answers": [str(path)]}, unlabelled=[str(more)])
     _, logits = planned(recipe, tmp_path / "run")
     assert logits.argmax(axis=1).tolist() == [0] * NUM_TRAIN + [1, 1]
 
-    path.write_text("\n".join(map(json.dumps, rows[1:])))
+    without_rows(path, path, "zero wings")
     settings = {"files": [str(path)], "missing": "gold"}
     recipe = recipe_of(folder, {"answers": settings}, unlabelled=[str(more)])
     _, logits = planned(recipe, tmp_path / "other")
@@ -189,10 +183,7 @@ def test_unlabelled_texts_are_answered_by_the_file(folder, by_model, tmp_path, p
 
 def test_answers_near_chance_are_refused_before_any_training(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(students, "train_stages", None)
-    texts = dict.fromkeys(texts_of(folder, "train", "dev"))
-    rows = [{TASK.text_column: text, "label": TASK.labels[0]} for text in texts]
-    path = tmp_path / "all.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
+    path = labelled(folder, tmp_path / "all.jsonl")
     recipe = recipe_of(folder, {"answers": [str(path)], "allow_weak": False})
     with pytest.raises(errors.TeacherError, match="the files answer other texts") as caught:
         run.distill_variant(recipe, tmp_path / "run")
@@ -251,10 +242,7 @@ def test_what_needs_a_teacher_s_model_is_refused_with_the_reason(
 
 
 def test_logits_that_there_are_not_are_not_compared(folder, tmp_path):
-    texts = dict.fromkeys(texts_of(folder, "train", "dev"))
-    rows = [{TASK.text_column: text, "label": TASK.labels[0]} for text in texts]
-    path = tmp_path / "all.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
+    path = labelled(folder, tmp_path / "all.jsonl")
     recipe = recipe_of(folder, {"answers": [str(path)]}, stage={"objective": "logit_mse"})
     with pytest.raises(errors.ConfigError, match="a label has none"):
         run.distill_variant(recipe, tmp_path / "run")

@@ -45,31 +45,22 @@ def folder(tmp_path_factory):
 
 
 def recipe_of(folder, teacher, stage=(), **student):
-    start = {"preset": str(folder / "student"), "allow_weak": True, **student}
+    start = {"preset": str(folder / "student"), **student}
     step = {"kind": "embedding", "epochs": 2, "min_steps": 4, "batch_size": 16, **dict(stage)}
     data = {"task": "near", "kind": "embedding", "dir": str(folder), "max_length": 12, **COLUMNS}
     if config.is_checkpoint(start["preset"]):
         start["initialise"] = start["preset"]
     else:
         data["vocab"] = str(folder / "vocab.txt")
-    return config.parse_recipe(
-        {
-            "name": "given",
-            "data": {**data, "unlabelled": [str(folder / "more.txt")]},
-            "teacher": {"export": False, "allow_weak": True, **teacher},
-            "student": start,
-            "stages": {"only": step},
-            "variants": {"student": {"stages": ["only"]}},
-        }
-    )
+    data["unlabelled"] = [str(folder / "more.txt")]
+    return toys.one_stage(data, teacher, start, step, baselines="cheap")
 
 
 def texts_of(folder):
     """The training and then the unlabelled texts, and the development set."""
     train = (folder / "train.txt").read_text().split("\n")
-    return [*train, *(folder / "more.txt").read_text().split("\n")], tasks.load_examples(
-        TASK, folder, "dev"
-    )
+    train += (folder / "more.txt").read_text().split("\n")
+    return train, tasks.load_examples(TASK, folder, "dev")
 
 
 @pytest.fixture(scope="module")

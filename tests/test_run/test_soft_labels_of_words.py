@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import cli, config, errors, models, run, tasks, training, weights
+from tfdistill import cli, errors, models, run, tasks, training, weights
 from tfdistill.data import soft_label_values
 from tfdistill.data.batches import Batches
 from tfdistill.run import soft_labels
@@ -48,17 +48,9 @@ def written(path, rows):
 def recipe_of(folder, teacher, **data):
     start = str(folder / "student")
     step = {"kind": "logits", "epochs": 2, "batch_size": 2, "learning_rate": 1e-2}
-    return config.parse_recipe(
-        {
-            "name": "words",
-            "data": {"task": "ner", "max_length": 14, "dir": str(folder), **data},
-            "teacher": {"export": False, "allow_weak": True, **teacher},
-            "student": {"preset": start, "initialise": start, "keep_head": True},
-            "stages": {"only": step},
-            "variants": {"student": {"stages": ["only"]}},
-            "baselines": "none",
-        }
-    )
+    section = {"task": "ner", "max_length": 14, "dir": str(folder), **data}
+    student = {"preset": start, "initialise": start, "keep_head": True, "allow_weak": False}
+    return toys.one_stage(section, teacher, student, step)
 
 
 @pytest.mark.slow
@@ -103,19 +95,11 @@ def test_what_a_file_lacks_is_refused_or_learnt_from_gold(folder, tmp_path, unti
 
 def test_spans_need_a_teacher_that_is_a_model(folder, tmp_path):
     for split, contexts in (("train", ("a good film", "bad")), ("dev", ("a story", "a bad play"))):
-        paragraphs = [
-            {
-                "context": context,
-                "qas": [
-                    {
-                        "id": context,
-                        "question": "good?",
-                        "answers": [{"text": context[:3], "answer_start": 0}],
-                    }
-                ],
-            }
-            for context in contexts
-        ]
+        paragraphs = []
+        for context in contexts:
+            answer = {"text": context[:3], "answer_start": 0}
+            entry = {"id": context, "question": "good?", "answers": [answer]}
+            paragraphs.append({"context": context, "qas": [entry]})
         data = {"data": [{"paragraphs": paragraphs}]}
         (tmp_path / f"{split}-v1.1.json").write_text(json.dumps(data))
     teacher = {"answers": [str(folder / "tags.jsonl")]}

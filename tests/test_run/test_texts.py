@@ -42,13 +42,8 @@ def test_a_recipe_without_a_task_ends_in_a_masked_language_model_and_a_report(tm
 
 
 def shape_for(tokenizer):
-    return models.preset("bert_tiny").replace(
-        num_layers=1,
-        hidden_size=8,
-        num_heads=2,
-        intermediate_size=8,
-        vocab_size=tokenizer.vocab_size,
-    )
+    sizes = {"num_layers": 1, "hidden_size": 8, "num_heads": 2, "intermediate_size": 8}
+    return models.preset("bert_tiny").replace(**sizes, vocab_size=tokenizer.vocab_size)
 
 
 @pytest.fixture(scope="module")
@@ -142,12 +137,9 @@ def joint_batch(toy_vocab_file):
         others = [f"{b} {a}" for a in words for b in words] if pairs else None
         examples = tasks.Examples(task, texts, others, np.zeros(64, np.int32))
         encoded = batches.encode_examples(examples, tokenizer, 24)
+        context = types.SimpleNamespace(task=task, tokenizer=tokenizer, texts=lambda **_: encoded)
         lesson = types.SimpleNamespace(
-            data=types.SimpleNamespace(
-                of_task=types.SimpleNamespace(
-                    task=task, tokenizer=tokenizer, texts=lambda **_: encoded
-                )
-            ),
+            data=types.SimpleNamespace(of_task=context),
             same_tokens=True,
             answers=lambda teacher, examples: np.zeros((64, 2), np.float32),
         )
