@@ -25,6 +25,18 @@ STUDENT = models.EncoderConfig(
     attention_dropout=0.0,
 )
 TEACHER = STUDENT.replace(num_layers=4, hidden_size=12)
+MOBILEBERT = models.MobileBertConfig(
+    num_layers=1,
+    hidden_size=16,
+    num_heads=2,
+    intermediate_size=12,
+    vocab_size=30,
+    max_positions=12,
+    embedding_size=8,
+    bottleneck_size=8,
+    num_feed_forward=2,
+)
+BILSTM = models.BiLstmConfig(vocab_size=30, embedding_size=4, hidden_size=4, dense_size=4)
 SHALLOW_STUDENT = STUDENT.replace(num_layers=1)
 SHALLOW_TEACHER = TEACHER.replace(num_layers=2)
 NUM_LABELS = 3

@@ -147,18 +147,8 @@ def lively(model: Any, seed: int) -> Any:
 def sentence(random: np.random.Generator, least: int, most: int) -> str:
     """A sentence of the toys' words, some with capitals, accents, or unknown."""
     words = [word for word in WORDS if word.isascii() and word.isalpha()]
-    pool = [
-        *words,
-        *words,
-        "Élève",
-        "naïvely",
-        "films",
-        "(Mary)",
-        "don't",
-        "日本",
-        "Ünïted",
-        "한글",
-    ]
+    others = "Élève naïvely films (Mary) don't 日本 Ünïted 한글".split()
+    pool = [*words, *words, *others]
     return " ".join(random.choice(pool, random.integers(least, most + 1)))
 
 

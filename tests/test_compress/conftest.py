@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import toys
 
-from tfdistill import distillers, models, training
+from tfdistill import distillers, training
 
 CONFIG = toys.SHALLOW_STUDENT.replace(hidden_size=16, intermediate_size=32, num_heads=2)
 BATCHES = [toys.features(lengths, seed=seed) for seed, lengths in enumerate(((7, 9, 4), (5, 8, 9)))]
@@ -65,19 +65,3 @@ def quantized(toy):
     trained = compress.quantize_aware(toy)
     train(toy, trained, 4)
     return Compressed(toy, trained, compress.strip(trained))
-
-
-@pytest.fixture(scope="session")
-def mobilebert():
-    config = models.MobileBertConfig(
-        num_layers=1,
-        hidden_size=16,
-        num_heads=2,
-        intermediate_size=12,
-        vocab_size=30,
-        max_positions=12,
-        embedding_size=8,
-        bottleneck_size=8,
-        num_feed_forward=2,
-    )
-    return toys.classifier(config, seed=2)

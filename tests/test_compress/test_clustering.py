@@ -54,19 +54,15 @@ def test_the_numbers_and_the_weights_are_both_learnt(clustered):
     ("options", "told"),
     [
         ({"clusters": 1}, "clusters"),
+        ({"clusters": 2}, r"pruned layers.*: expected 3 to 256"),  # zero is one of them
         ({"clusters": 257}, "clusters"),
         ({"start": "kmeans"}, "kmeans"),
         ({"layers": ["word_embeddings"]}, "layers"),
     ],
 )
-def test_what_cannot_be_clustered_says_why(toy, options, told):
+def test_what_cannot_be_clustered_says_why(pruned, options, told):
     with pytest.raises(errors.ConfigError, match=told):
-        compress.cluster(toy, **options)
-
-
-def test_two_numbers_are_too_few_where_zero_is_one_of_them(pruned):
-    with pytest.raises(errors.ConfigError, match=r"pruned layers.*: expected 3 to 256"):
-        compress.cluster(pruned.stripped, clusters=2)
+        compress.cluster(pruned.stripped, **options)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +71,5 @@ def test_two_numbers_are_too_few_where_zero_is_one_of_them(pruned):
 def test_neither_a_bilstm_nor_a_wrapped_model_is_clustered_or_pruned(pruned, compressed):
     with pytest.raises(errors.ConfigError, match="being compressed already"):
         compressed(pruned.trained)
-    bilstm = models.build_classifier(
-        models.BiLstmConfig(vocab_size=30, embedding_size=4, hidden_size=4, dense_size=4), 3
-    )
     with pytest.raises(errors.ConfigError, match="BiLSTM"):
-        compressed(bilstm)
+        compressed(models.build_classifier(toys.BILSTM, 3))

@@ -14,7 +14,8 @@ pytestmark = pytest.mark.slow
 BATCH = toys.features((9, 6, 4), seed=5)
 
 
-def test_it_is_the_model_to_all_who_look_at_it(quantized, mobilebert):
+def test_it_is_the_model_to_all_who_look_at_it(quantized):
+    mobilebert = toys.classifier(toys.MOBILEBERT, seed=2)
     for plain, aware in (
         (quantized.plain, quantized.trained),
         (mobilebert, compress.quantize_aware(mobilebert)),
@@ -46,17 +47,11 @@ def test_every_product_gets_int8_numbers(quantized):
     assert len(np.unique(products.numpy())) <= 256
 
 
-@pytest.fixture
-def rounded():
-    """A range of activations and its state."""
+def test_rounding_to_int8_is_that_of_numpy_and_late_batches_count_a_hundredth():
     layer = tf.Module()
     layer.add_weight = lambda name, **_: tf.Variable(0.0, name=name)
     rounder = ranges.ActivationRange()
-    return rounder, rounder.build(None, "output", layer)
-
-
-def test_rounding_to_int8_is_that_of_numpy(rounded):
-    rounder, state = rounded
+    state = rounder.build(None, "output", layer)
     first, second = tf.constant([-1.0, 0.3, 3.0]), tf.constant([0.5, 1.0, 5.0])
 
     with ranges.observing():
@@ -74,16 +69,9 @@ def test_rounding_to_int8_is_that_of_numpy(rounded):
     # An eighth of a step: TensorFlow nudges the range so that 0 is one of the 256 numbers.
     np.testing.assert_allclose(received, expected, atol=1.001 * scale)
     assert np.mean(np.abs(received - expected)) < scale / 8
-
-
-def test_late_batches_count_a_hundredth(rounded):
-    rounder, state = rounded
     state["batches"].assign(500.0)
-    state["max"].assign(2.0)
-
-    rounder(tf.constant([-1.0, 4.0]), True, state)
-
-    assert float(state["max"]) == pytest.approx(2.0 + 0.01 * 2.0)
+    rounder(tf.constant([-1.0, 6.0]), True, state)
+    assert float(state["max"]) == pytest.approx(4.0 + 0.01 * 2.0)
 
 
 def test_it_answers_almost_like_the_model_once_ranges_are_seen_and_is_not_trained(toy):
@@ -149,18 +137,11 @@ def test_zeros_and_clusters_stay(pruned, clustered):
             assert max(compressed_layers.clusters_of(after).values()) <= unique
 
 
-def test_ranges_that_were_never_learnt_are_refused(toy):
-    with pytest.raises(errors.ConfigError, match=r"compress\.observe"):
-        compress.check_ranges(compress.quantize_aware(toy))
-
-
-def test_what_cannot_be_made_quantization_aware_says_why(quantized):
-    with pytest.raises(errors.ConfigError):
-        compress.quantize_aware(quantized.trained)
+def test_what_cannot_be_made_quantization_aware_and_ranges_never_learnt_say_why(quantized):
+    for model in (quantized.trained, models.build_classifier(toys.BILSTM, 3)):
+        with pytest.raises(errors.ConfigError):
+            compress.quantize_aware(model)
     with pytest.raises(errors.ConfigError, match="patterns that match"):
         compress.quantize_aware(quantized.plain, layers=["block_*"])
-    bilstm = models.build_classifier(
-        models.BiLstmConfig(vocab_size=30, embedding_size=4, hidden_size=4, dense_size=4), 3
-    )
-    with pytest.raises(errors.ConfigError):
-        compress.quantize_aware(bilstm)
+    with pytest.raises(errors.ConfigError, match=r"compress\.observe"):
+        compress.check_ranges(compress.quantize_aware(quantized.plain))

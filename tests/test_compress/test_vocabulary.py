@@ -1,39 +1,24 @@
 """Vocabulary pruning: fewer rows, the same answers to every text of kept pieces."""
 
-import dataclasses
 import pathlib
 import shutil
-from typing import Any
 
 import numpy as np
 import pytest
+import toys
 
 from tfdistill import compress, errors, models
 from tfdistill.data import vocab as vocabularies
 from tfdistill.tokenization.reading import read_tokenizer, read_vocab
 
 CORPUS = ("The film is good.", "It is bad, set an alarm for seven!", "not a good story")
-CONFIG = models.EncoderConfig(
-    num_layers=1,
-    hidden_size=8,
-    num_heads=2,
-    intermediate_size=12,
-    vocab_size=120,  # more rows than the vocabulary has tokens, as tables padded to a multiple
-    max_positions=24,
-    family="tinybert",
-)
-
-
-def lively(model):
-    """Gives every weight a value that counts."""
-    random = np.random.default_rng(3)
-    model.set_weights([random.normal(0.1, 0.5, w.shape) for w in model.get_weights()])
-    return model
+# More rows than the vocabulary has tokens, as tables padded to a multiple.
+CONFIG = toys.SHALLOW_STUDENT.replace(family="tinybert", vocab_size=120, max_positions=24)
 
 
 @pytest.fixture(scope="module")
 def model():
-    return lively(models.build_classifier(CONFIG, 3))
+    return toys.classifier(CONFIG)
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +31,8 @@ def rich_vocab(toy_vocab_file, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pruned(model, rich_vocab):
-    model = lively(models.build_classifier(dataclasses.replace(CONFIG, pad_token_id=7), 3))
+def pruned(rich_vocab):
+    model = toys.classifier(CONFIG.replace(pad_token_id=7))
     return model, compress.prune_vocabulary(model, rich_vocab, CORPUS)
 
 
@@ -91,35 +76,29 @@ def test_only_the_table_shrinks(pruned):
     assert removed > 15
 
 
-def test_what_is_kept_is_special_used_or_a_letter(pruned):
+def test_what_is_kept_is_special_used_or_a_letter_and_rare_pieces_go_if_asked(
+    pruned, rich_vocab, model
+):
     _, result = pruned
 
     tokens = set(result.tokenizer.vocab)
     assert {*vocabularies.SPECIAL_TOKENS, "film", "alarm", "seven", ".", "!", "a", "##z"} <= tokens
     assert tokens.isdisjoint({"play", "##ing", "é", "##é", "[unused0]"})
     assert list(result.old_ids) == sorted(set(result.old_ids))
-
-
-def test_rare_pieces_go_when_a_least_count_is_asked(rich_vocab, model):
-    corpus = ["good good bad"]
-    often = compress.prune_vocabulary(model, rich_vocab, corpus, min_count=2).tokenizer.vocab
-
-    assert "good" in often and "bad" not in often
+    often = compress.prune_vocabulary(model, rich_vocab, ["good good bad"], min_count=2)
+    assert "good" in often.tokenizer.vocab and "bad" not in often.tokenizer.vocab
 
 
 def test_where_there_is_room_the_first_of_the_vocabulary_stay_too(rich_vocab, model):
     needed = compress.prune_vocabulary(model, rich_vocab, CORPUS)
-    more = compress.prune_vocabulary(
-        model, rich_vocab, CORPUS, num_tokens=len(needed.tokenizer.vocab) + 3
-    )
+    room = len(needed.tokenizer.vocab) + 3
+    more = compress.prune_vocabulary(model, rich_vocab, CORPUS, num_tokens=room)
     fewer = compress.prune_vocabulary(model, rich_vocab, CORPUS, num_tokens=2)
 
     first = [i for i in range(len(read_vocab(rich_vocab))) if i not in needed.old_ids]
     assert sorted({*more.old_ids} - {*needed.old_ids}) == first[:3]
     assert list(more.old_ids) == sorted(more.old_ids)
-    assert (
-        fewer.tokenizer.vocab == needed.tokenizer.vocab
-    )  # what the corpus needs is never left out
+    assert fewer.tokenizer.vocab == needed.tokenizer.vocab  # what the corpus needs stays
 
 
 def test_coverage_counts_texts_that_changed_and_unknown_pieces(pruned):
@@ -131,6 +110,8 @@ def test_coverage_counts_texts_that_changed_and_unknown_pieces(pruned):
 
     # é loses its accent; the ideograph is unknown to both; "playing" is spelt in 7 pieces, not 2.
     assert coverage == compress.VocabularyCoverage(6, 1, unknown + 5, unknown, 1, 1)
+    with pytest.raises(errors.DataError, match="texts: expected at least one"):
+        result.coverage([])
 
 
 def test_letters_of_the_corpus_beyond_ascii_are_kept_and_others_become_unknown(model, rich_vocab):
@@ -140,35 +121,31 @@ def test_letters_of_the_corpus_beyond_ascii_are_kept_and_others_become_unknown(m
     assert (coverage.num_changed, coverage.num_unknown, coverage.num_unknown_before) == (1, 1, 0)
 
 
-def test_a_corpus_may_be_a_file(pruned, tmp_path, model, rich_vocab):
+def test_a_corpus_may_be_a_file_and_a_cased_vocabulary_stays_one_where_nobody_says_so(
+    pruned, tmp_path, model, rich_vocab
+):
     (tmp_path / "corpus.txt").write_text("\n".join(CORPUS), encoding="utf-8-sig")
     result = compress.prune_vocabulary(model, rich_vocab, tmp_path / "corpus.txt")
     assert result.tokenizer.vocab == pruned[1].tokenizer.vocab
-
-
-def test_a_cased_vocabulary_stays_one_where_nobody_says_so(model, rich_vocab, tmp_path):
     path = shutil.copy(rich_vocab, tmp_path / "vocab.txt")
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     assert compress.prune_vocabulary(model, path, CORPUS).tokenizer.lower_case is False
 
 
+MOBILEBERT = toys.MOBILEBERT.replace(vocab_size=120, max_positions=24)
+DISTILBERT = CONFIG.replace(family="distilbert", pooler=False, type_vocab_size=0)
+FAMILIES = {
+    "distilbert": lambda: models.build_token_classifier(DISTILBERT, 3),
+    "mobilebert": lambda: models.build_span_classifier(MOBILEBERT),
+    "bilstm": lambda: models.build_classifier(toys.BILSTM.replace(vocab_size=120), 3),
+    "masked_lm": lambda: models.build_masked_lm(MOBILEBERT),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["distilbert", "mobilebert", "bilstm", "masked_lm"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_keeps_its_answers(family, rich_vocab, tmp_path):
-    shape: Any = {"num_layers": 1, "num_heads": 2, "intermediate_size": 12, "vocab_size": 120}
-    if family == "bilstm":
-        sizes: Any = {"embedding_size": 6, "hidden_size": 4, "dense_size": 5}
-        model = models.build_classifier(models.BiLstmConfig(vocab_size=120, **sizes), 3)
-    elif family == "distilbert":
-        config = CONFIG.replace(family=family, pooler=False, type_vocab_size=0)
-        model = models.build_token_classifier(config, 3)
-    else:
-        config = models.MobileBertConfig(
-            hidden_size=8, embedding_size=4, bottleneck_size=4, max_positions=24, **shape
-        )
-        masked = family == "masked_lm"
-        model = models.build_masked_lm(config) if masked else models.build_span_classifier(config)
-    lively(model)
+    model = toys.randomise(FAMILIES[family]())
     result = compress.prune_vocabulary(model, rich_vocab, CORPUS)
     before, after = tokenizers(result, tmp_path)
 
@@ -202,8 +179,3 @@ def test_what_no_vocabulary_can_be_pruned_by_is_refused(
     model = models.build_classifier(CONFIG.replace(vocab_size=rows), 2)
     with pytest.raises(error, match=message):
         compress.prune_vocabulary(model, rich_vocab, corpus, **options)
-
-
-def test_coverage_of_no_texts_is_refused(pruned):
-    with pytest.raises(errors.DataError, match="texts: expected at least one"):
-        pruned[1].coverage([])

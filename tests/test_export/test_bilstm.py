@@ -19,28 +19,35 @@ SQNR_DB = {"float32": 120.0, "dynamic_wi8_afp32": 30.0}
 BYTES = {"float32": 4, "dynamic_wi8_afp32": 1}
 
 
-@pytest.fixture(scope="module")
-def done(toy, lively, tmp_path_factory):
-    """A siamese BiLSTM, its file, the card and the examples that it was checked on."""
-    model = lively(models.build_classifier(CONFIG, 3))
+def file_of(config, quantize, toy, lively, folder):
+    """A model of three classes, its file, the card and the examples that it was checked on."""
+    model = lively(models.build_classifier(config, 3))
     examples = toy.encoded.select(np.flatnonzero(toy.encoded.lengths <= max(LENGTHS))[:40])
-    path = tmp_path_factory.mktemp("bilstm") / "model.tflite"
-    options = {"quantize": "dynamic_wi8_afp32", "lengths": LENGTHS, "check_on": examples}
+    path = folder / "model.tflite"
+    options = {"quantize": quantize, "lengths": LENGTHS, "check_on": examples}
     return model, path, export.to_tflite(model, path, **options), examples
 
 
-def test_the_file_answers_like_the_model(done):
-    _, _, card, _ = done
+@pytest.fixture(scope="module")
+def done(toy, lively, tmp_path_factory):
+    return file_of(CONFIG, "dynamic_wi8_afp32", toy, lively, tmp_path_factory.mktemp("bilstm"))
+
+
+def test_the_file_answers_like_the_model_by_built_in_operators_that_share_the_weights(done):
+    model, path, card, _ = done
     assert card.parity.sqnr_db > SQNR_DB["dynamic_wi8_afp32"]
     assert card.parity.argmax_agreement >= 0.97
     assert card.parity.output_rms > 0.5
-
-
-def test_its_operators_are_built_in_and_keep_nothing(done):
-    _, path, _, _ = done
-    for graph in export.inspect(path).graphs:
+    assert set(card.signatures) == {"len5", "len8"}
+    assert card.architecture.family == "bilstm"
+    assert card.architecture.num_parameters == models.count_parameters(CONFIG, 3)
+    report = export.inspect(path)
+    for graph in report.graphs:
         assert not [name for name in graph.operators if name.startswith(("CUSTOM", "FLEX"))]
         assert not {"UNIDIRECTIONAL_SEQUENCE_LSTM", "WHILE", "VAR_HANDLE"} & set(graph.operators)
+    matrices = sum(weight.size for weight in model.get_weights() if weight.size >= 1024)
+    # Biases and the small classifier in float32, shapes of operators.
+    assert matrices <= sum(report.weight_bytes.values()) <= matrices + 6_000
 
 
 def test_an_answer_does_not_depend_on_what_was_asked_before(done):
@@ -52,27 +59,14 @@ def test_an_answer_does_not_depend_on_what_was_asked_before(done):
     assert np.ptp(forwards, axis=0).min() > 0.1
 
 
-def test_all_steps_and_signatures_share_the_weights(done):
-    model, path, card, _ = done
-    stored = sum(export.inspect(path).weight_bytes.values())
-    matrices = sum(weight.size for weight in model.get_weights() if weight.size >= 1024)
-    # Biases and the small classifier in float32, shapes of operators.
-    assert matrices <= stored <= matrices + 6_000
-    assert set(card.signatures) == {"len5", "len8"}
-    assert card.architecture.family == "bilstm"
-    assert card.architecture.num_parameters == models.count_parameters(CONFIG, 3)
-
-
 @pytest.mark.parametrize("quantize", ["dynamic_wi8_afp32", "float32"])
 def test_a_static_student_is_a_table_and_a_classifier(quantize, toy, lively, tmp_path):
     config = models.StaticConfig(embedding_size=48, vocab_size=200)
-    model = lively(models.build_classifier(config, 3))
-    examples = toy.encoded.select(np.flatnonzero(toy.encoded.lengths <= max(LENGTHS))[:40])
-    path = tmp_path / "model.tflite"
-    card = export.to_tflite(model, path, quantize=quantize, lengths=LENGTHS, check_on=examples)
+    _, path, card, _ = file_of(config, quantize, toy, lively, tmp_path)
     assert card.architecture.family == "static"
     assert card.parity.sqnr_db > SQNR_DB[quantize]
-    stored = sum(export.inspect(path).weight_bytes.values())
+    report = export.inspect(path)
+    stored = sum(report.weight_bytes.values())
     assert stored == pytest.approx(200 * 48 * BYTES[quantize], rel=0.2, abs=2_000)
-    for graph in export.inspect(path).graphs:
+    for graph in report.graphs:
         assert not [name for name in graph.operators if name.startswith(("CUSTOM", "FLEX"))]

@@ -13,18 +13,11 @@ from tfdistill import errors
 pytestmark = pytest.mark.usefixtures("convert_in_child")
 
 
-def conversion_of(folder):
-    return convert.Conversion(
-        str(folder / "saved; rm -rf $HOME"),
-        str(folder / "out.tflite"),
-        "float32",
-        ["len8", "len16"],
-        layers={"layer_0_key": "float16"},
-    )
-
-
 def run(tmp_path, **options):
-    convert.run_in_child(conversion_of(tmp_path), **options)
+    arguments = (str(tmp_path / "saved; rm -rf $HOME"), str(tmp_path / "out.tflite"))
+    layers = {"layer_0_key": "float16"}
+    conversion = convert.Conversion(*arguments, "float32", ["len8", "len16"], layers=layers)
+    convert.run_in_child(conversion, **options)
 
 
 def test_a_failing_converter_is_quoted(program, tmp_path):

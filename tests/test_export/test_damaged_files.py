@@ -8,14 +8,13 @@ import shutil
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.tools import flatbuffer_utils
 
 import export
 from export.model import heads
 from tfdistill import cli, errors, models
 from tfdistill.io import files
 from tfdistill.run import deliver, inputs
-from tfdistill.tflite import TfliteModel
+from tfdistill.tflite import TfliteModel, editing
 
 
 @pytest.fixture
@@ -49,34 +48,23 @@ def test_a_damaged_file_is_told_wherever_it_is_opened(damage, copied, capsys):
         assert "model.tflite" in capsys.readouterr().err
 
 
-def foreign(source, target, alter):
-    content = flatbuffer_utils.read_model(str(source))
+@pytest.mark.parametrize(
+    ("part", "name", "message"),
+    [
+        ("inputs", b"args_0", "ids among them, received .*args_0"),
+        ("outputs", b"output_0", "received .*output_0.*another program's file"),
+    ],
+)
+def test_a_file_of_another_program_is_told_by_what_it_lacks(
+    part, name, message, exported, tmp_path
+):
+    content = editing.read(exported("float32").path)
     for entry in content.signatureDefs:
-        alter(entry)
-    flatbuffer_utils.write_model(content, str(target))
-    return target
-
-
-def rename_inputs(entry):
-    for tensor in entry.inputs:
-        tensor.name = {b"input_ids": b"args_0"}.get(tensor.name, tensor.name)
-
-
-def rename_outputs(entry):
-    entry.outputs[0].name = b"output_0"
-
-
-FOREIGN = {
-    "inputs": (rename_inputs, "ids among them, received .*args_0"),
-    "outputs": (rename_outputs, "received .*output_0.*another program's file"),
-}
-
-
-@pytest.mark.parametrize(("alter", "message"), FOREIGN.values(), ids=FOREIGN)
-def test_a_file_of_another_program_is_told_by_what_it_lacks(alter, message, exported, tmp_path):
-    file = foreign(exported("float32").path, tmp_path / "foreign.tflite", alter)
+        for tensor in getattr(entry, part):
+            tensor.name = name if tensor.name in (b"input_ids", b"logits") else tensor.name
+    editing.write(content, tmp_path / "foreign.tflite")
     with pytest.raises(errors.TfdistillError, match=message):
-        heads.head_of_file(TfliteModel(file))
+        heads.head_of_file(TfliteModel(tmp_path / "foreign.tflite"))
 
 
 def test_a_second_file_in_a_folder_is_not_answered_for_by_the_first(copied):
@@ -152,18 +140,23 @@ def call_itself(content, graph, index):
     graph.operators.insert(0, operator)
 
 
+def described(folder, change):
+    """Changes the manifest of an export."""
+    card = json.loads((folder / "model.json").read_text())
+    change(card)
+    files.atomic_write_json(folder / "model.json", card)
+
+
 def crash_at(folder):
     """A file whose manifest fits it and which ends whoever runs it: a graph that calls itself."""
     file = folder / "model.tflite"
-    content = flatbuffer_utils.read_model(str(file))
+    content = editing.read(file)
     for entry in content.signatureDefs:
         call_itself(content, content.subgraphs[entry.subgraphIndex], entry.subgraphIndex)
-    flatbuffer_utils.write_model(content, str(file))
-    described = folder / "model.json"
-    card = json.loads(described.read_text())
-    card["model"]["sha256"] = files.sha256_of(file)
-    card |= {"confidence": None}  # it is of the other file
-    files.atomic_write_json(described, card)
+    editing.write(content, file)
+    record = {"file": file.name, "sha256": files.sha256_of(file), "size_bytes": file.stat().st_size}
+    # The confidence is of the other file.
+    described(folder, lambda card: card.update(model=record, confidence=None))
 
 
 @pytest.fixture
@@ -181,9 +174,7 @@ def test_a_file_that_crashes_litert_is_one_line_for_evaluate(copied, labelled, c
     crash_at(copied)
     assert cli.main(["evaluate", str(copied), *labelled]) == 1
     said = capfd.readouterr().err
-    assert re.search(
-        r"model\.tflite: expected a result, received the worker ended with signal", said
-    )
+    assert "model.tflite: expected a result, received the worker ended with signal" in said
     assert "Traceback" not in said
 
 
@@ -197,10 +188,7 @@ def test_a_file_that_crashes_litert_is_one_line_for_evaluate(copied, labelled, c
     ],
 )
 def test_signatures_of_a_manifest_are_held_against_the_file(change, message, copied, capsys):
-    described = copied / "model.json"
-    card = json.loads(described.read_text())
-    change(card["signatures"])
-    files.atomic_write_json(described, card)
+    described(copied, lambda card: change(card["signatures"]))
     with pytest.raises(errors.ManifestError, match=message):
         inputs.open_answerer(str(copied))
     for command in ("inspect", "benchmark"):

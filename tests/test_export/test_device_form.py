@@ -5,10 +5,11 @@ import shutil
 
 import numpy as np
 import pytest
+import toys
 
 import export
 from export.checking import pairing
-from export.conversion import convert, device_form, lookup, quantize
+from export.conversion import convert, device_form, lookup
 from export.file import bundle
 from export.targets import android_bundle
 from tfdistill import cli, errors, manifest, models
@@ -56,17 +57,9 @@ def test_a_gpu_file_looks_all_ids_up_by_row_and_answers_as_well(files, toy):
 @pytest.mark.slow
 @pytest.mark.parametrize("quantize", ["float32", "dynamic_wi8_afp32"])
 def test_a_mobilebert_for_a_gpu_needs_no_further_edit_and_its_cpu_file_does(quantize, tmp_path):
-    config = models.MobileBertConfig(
-        num_layers=1,
-        hidden_size=32,
-        num_heads=2,
-        intermediate_size=32,
-        vocab_size=40,
-        max_positions=8,
-        embedding_size=16,
-        bottleneck_size=16,
-        num_feed_forward=1,
-    )
+    widths = {"hidden_size": 32, "intermediate_size": 32}
+    inner = {"embedding_size": 16, "bottleneck_size": 16, "num_feed_forward": 1}
+    config = toys.MOBILEBERT.replace(vocab_size=40, **widths, **inner)
     model = models.build_random(config, models.Head("sequence", 2))
     bounds = {"sqnr_db": 5.0, "argmax_agreement": 0.5, "max_error": 5.0, "mean_error": 5.0}
     both = {"device": "gpu", "variants": {"cpu": quantize}, "bounds": bounds}
@@ -89,9 +82,7 @@ def test_files_for_several_devices_are_in_one_manifest(files, tmp_path, capsys):
     assert [file.name for file in golden] == ["golden.json", "golden-cpu.json"]
     gpu, cpu = (json.loads(file.read_text())["examples"] for file in golden)
     assert [file["input_ids"] for file in gpu] == [file["input_ids"] for file in cpu]
-    assert [file["outputs"] for file in gpu] != [
-        file["outputs"] for file in cpu
-    ]  # each file its own
+    assert [file["outputs"] for file in gpu] != [file["outputs"] for file in cpu]
     assert cli.main(["inspect", str(folder), "--static", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["variants"].keys() == {"cpu"}
     card = (folder / "README.md").read_text()
@@ -183,20 +174,15 @@ def test_operands_get_the_rank_of_the_result_and_answers_stay(files, toy, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("device", "quantization", "message"),
+    ("options", "message"),
     [
-        ("gpu", "weight_only_wi8_afp32", "its answers are wrong there"),
-        ("gpu", "dynamic_wi4_afp32_block32", "crashes on weights in blocks"),
-        ("gpu", "static_wi8_ai8", "static integers are for integer units"),
-        ("npu", "float32", "device: expected cpu, gpu, received 'npu'"),
+        ({"quantize": "weight_only_wi8_afp32"}, "its answers are wrong there"),
+        ({"quantize": "dynamic_wi4_afp32_block32"}, "crashes on weights in blocks"),
+        ({"quantize": "static_wi8_ai8"}, "static integers are for integer units"),
+        ({"device": "npu"}, "device: expected cpu, gpu, received 'npu'"),
+        ({"variants": {"gpu": "float32"}}, "variants: expected files for others than gpu"),
     ],
 )
-def test_what_a_gpu_does_not_take_is_refused_before_any_work(device, quantization, message):
+def test_what_a_gpu_does_not_take_is_refused_before_any_work(options, message, toy, tmp_path):
     with pytest.raises(errors.ConfigError, match=message):
-        device_form.form(device, quantize.quantization(quantization))
-
-
-def test_a_device_has_one_file(toy, tmp_path):
-    both = {"device": "gpu", "variants": {"gpu": "float32"}}
-    with pytest.raises(errors.ConfigError, match="variants: expected files for others than gpu"):
-        toy.export(tmp_path / "m.tflite", **both)
+        toy.export(tmp_path / "m.tflite", **{"device": "gpu", "quantize": "float32", **options})

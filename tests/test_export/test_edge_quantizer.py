@@ -140,23 +140,14 @@ def test_the_bounds_of_the_coarsest_layer_count(toy):
     assert plan.bounds == coarse.replace(bounds)
 
 
-def test_static_quantization_without_examples_says_what_to_give(toy, tmp_path):
+def test_static_quantization_takes_examples_and_no_bilstm(toy, tmp_path):
     with pytest.raises(errors.DataError):
         toy.export(tmp_path / "m.tflite", quantize="static_wi8_ai8")
-
-
-def test_a_bilstm_has_no_static_quantization(toy, tmp_path):
-    config = models.BiLstmConfig(
-        embedding_size=8, hidden_size=8, dense_size=8, vocab_size=200, pair_encoding="siamese"
-    )
+    sizes = {"embedding_size": 8, "hidden_size": 8, "dense_size": 8, "vocab_size": 200}
+    model = models.build_classifier(models.BiLstmConfig(**sizes, pair_encoding="siamese"), 3)
+    options = {"quantize": "static_wi8_ai8", "calibrate_on": toy.encoded, "lengths": (16,)}
     with pytest.raises(errors.ConfigError, match=r"a BiLSTM.*Take dynamic_wi8_afp32"):
-        export.to_tflite(
-            models.build_classifier(config, 3),
-            tmp_path / "m.tflite",
-            quantize="static_wi8_ai8",
-            calibrate_on=toy.encoded,
-            lengths=(16,),
-        )
+        export.to_tflite(model, tmp_path / "m.tflite", **options)
 
 
 def test_lookups_give_the_same_answers_bit_for_bit(toy, exported, tmp_path):
@@ -264,14 +255,9 @@ def test_a_bias_that_a_row_of_zeros_cannot_hold_names_a_format_that_can(toy, tmp
     kernel, bias = model.get_layer("layer_0_intermediate").get_weights()
     bias[2] = 1e4
     model.get_layer("layer_0_intermediate").set_weights([kernel, bias])
+    options = {"quantize": "static_wi8_ai8", "calibrate_on": toy.encoded, "lengths": (16,)}
     with pytest.raises(errors.ParityError, match=r"int32 .*Take dynamic_wi8_afp32, which keeps"):
-        export.to_tflite(
-            model,
-            tmp_path / "m.tflite",
-            quantize="static_wi8_ai8",
-            lengths=(16,),
-            calibrate_on=toy.encoded,
-        )
+        export.to_tflite(model, tmp_path / "m.tflite", **options)
 
 
 @pytest.mark.parametrize("quantize", INT4)

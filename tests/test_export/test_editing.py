@@ -1,20 +1,24 @@
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
+from scipy import special
 
+from export.checking.outputs import file_outputs
 from tfdistill import errors
 from tfdistill.tflite import TfliteModel, editing, inspection
 
 
-def answers(file, toy, length, count=12):
-    model = TfliteModel(file)
-    rows = [toy.encoded.row(i) for i in range(count)]
-    return np.array([model.predict(row, length=length) for row in rows])
+def answers(file, toy, length=16):
+    return file_outputs(TfliteModel(file), toy.encoded.select(range(12)), length=length)
 
 
-def constants(model):
-    """Where the constants lie in the bytes that a model was read from."""
-    return [buffer.data for buffer in model.buffers if buffer.data is not None]
+@pytest.fixture
+def longest(exported):
+    """The float32 file, and what is read of it but for its longest signature."""
+    source = exported("float32").path
+    model = editing.read(source)
+    editing.keep_signature(model, "len16")
+    return source, model
 
 
 def test_what_all_signatures_have_is_written_once(exported, tmp_path):
@@ -46,8 +50,8 @@ def test_constants_are_aligned_to_16_bytes(exported, tmp_path):
     editing.write(editing.read(exported("float32").path), tmp_path / "copy.tflite")
 
     content = (tmp_path / "copy.tflite").read_bytes()
-    large = [data for data in constants(editing.read(tmp_path / "copy.tflite")) if len(data) > 64]
-
+    held = [buffer.data for buffer in editing.read(tmp_path / "copy.tflite").buffers]
+    large = [data for data in held if data is not None and len(data) > 64]
     assert len(large) > 10
     assert {content.index(bytes(data)) % 16 for data in large} == {0}
 
@@ -72,53 +76,37 @@ def test_one_signature_alone_answers_as_it_did_among_the_others(exported, toy, t
     assert len(fitting) > 3
 
 
-def test_an_unknown_signature_is_named_with_those_there_are(exported):
+def test_neither_an_unknown_signature_nor_a_graph_that_runs_others_can_be_cut_out(exported):
     model = editing.read(exported("float32").path)
-
     with pytest.raises(errors.ExportError, match=r"\['len16', 'len8'\], received 'len32'"):
         editing.keep_signature(model, "len32")
 
-
-def test_a_graph_that_runs_others_cannot_be_cut_out(exported):
-    model = editing.read(exported("float32").path)
     code = model.operatorCodes[model.subgraphs[0].operators[0].opcodeIndex]
     code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.WHILE
     key = next(e.signatureKey.decode() for e in model.signatureDefs if e.subgraphIndex == 0)
-
     with pytest.raises(errors.ExportError, match="as loops do"):
         editing.keep_signature(model, key)
 
 
-def test_softmax_behind_the_logits_gives_probabilities(exported, toy, tmp_path):
-    source = exported("float32").path
-    model = editing.read(source)
-    editing.keep_signature(model, "len16")
-
+def test_softmax_behind_the_logits_gives_probabilities(longest, toy, tmp_path):
+    source, model = longest
     editing.add_softmax(model, "scores")
     editing.write(model, tmp_path / "scores.tflite")
 
-    logits = answers(source, toy, 16)
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    expected = shifted / shifted.sum(axis=1, keepdims=True)
-    scores = answers(tmp_path / "scores.tflite", toy, 16)
+    expected = special.softmax(answers(source, toy), axis=1)
+    scores = answers(tmp_path / "scores.tflite", toy)
     np.testing.assert_allclose(scores, expected, atol=1e-6)  # float32 sums in another order
     assert expected.std() > 0.1
     report = inspection.inspect(tmp_path / "scores.tflite")
     assert [tensor.name for tensor in report.graphs[0].outputs] == ["scores"]
 
 
-def test_an_added_input_is_one_of_the_graph_but_not_of_the_signature(exported, toy, tmp_path):
-    source = exported("float32").path
-    model = editing.read(source)
-    editing.keep_signature(model, "len16")
-    like = int(model.subgraphs[0].inputs[0])
-
-    index = editing.add_input(model, "extra", like)
+def test_an_added_input_is_one_of_the_graph_but_not_of_the_signature(longest, toy, tmp_path):
+    source, model = longest
+    index = editing.add_input(model, "extra", int(model.subgraphs[0].inputs[0]))
     editing.write(model, tmp_path / "more.tflite")
 
     (graph,) = editing.read(tmp_path / "more.tflite").subgraphs
     assert list(graph.inputs)[-1] == index
     assert (graph.tensors[index].name, list(graph.tensors[index].shape)) == (b"extra", [1, 16])
-    np.testing.assert_array_equal(
-        answers(tmp_path / "more.tflite", toy, 16), answers(source, toy, 16)
-    )
+    np.testing.assert_array_equal(answers(tmp_path / "more.tflite", toy), answers(source, toy))

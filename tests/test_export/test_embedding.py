@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import export
-from export.checking.outputs import model_logits
+from export.checking.outputs import file_outputs, model_logits
 from export.targets import token_vectors
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import encode_examples
@@ -49,24 +49,14 @@ def exported(embedder, tmp_path_factory):
 @pytest.mark.slow
 def test_the_file_gives_the_vectors_of_the_model(embedder, exported):
     path, card = exported
-    model, encoded = embedder.model, embedder.encoded
-    assert card.task.kind == "embedding"
-    assert not card.task.pair
-    file = TfliteModel(path)
+    assert (card.task.kind, card.task.pair) == ("embedding", False)
+    file, few = TfliteModel(path), embedder.encoded.select([0, 7])
     assert list(file.outputs) == ["embedding"]
-    for index in (0, 7):
-        ids = encoded.row(index)
-        model_inputs = {
-            "input_ids": ids[None],
-            "attention_mask": np.ones_like(ids)[None],
-            "token_type_ids": np.zeros_like(ids)[None],
-        }
-        expected = model({name: tf.constant(model_inputs[name]) for name in model.input_names})[0]
-        received = file.predict(ids)
-        assert received.shape == (24,)
-        # Weights and inputs of each product are rounded to 8 bits.
-        assert 1 - float(np.dot(received, expected)) < 0.03
-        assert np.linalg.norm(received) == pytest.approx(1, abs=1e-5)
+    expected, received = model_logits(embedder.model, few), file_outputs(file, few)
+    assert received.shape == (2, 24)
+    # Weights and inputs of each product are rounded to 8 bits.
+    assert (received * expected).sum(axis=1).min() > 0.97
+    np.testing.assert_allclose(np.linalg.norm(received, axis=1), 1, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -131,17 +121,15 @@ def test_what_vectors_do_not_have_is_refused(embedder, tmp_path, changes, expect
 
 
 @pytest.mark.slow
-def test_a_bundle_for_the_app_has_the_file_and_each_text_by_itself(embedder, exported, tmp_path):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_vectors, "tokenizer_edge_cases", lambda: ["w1 w2"])
-        folder = export.to_android(exported[0], tmp_path, texts=embedder.texts)
+def test_a_bundle_and_a_copy_for_mediapipe_have_the_same_vectors_and_each_text(
+    embedder, exported, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(token_vectors, "tokenizer_edge_cases", lambda: ["w1 w2"])
+    folder = export.to_android(exported[0], tmp_path / "assets", texts=embedder.texts)
     assert manifest.read_manifest(folder) == exported[1]
     lines = [json.loads(line) for line in (folder / "tokens.jsonl").read_text().splitlines()]
     assert {line["text"] for line in lines[1:] if "pair" not in line} >= set(embedder.texts.texts)
 
-
-@pytest.mark.slow
-def test_the_copy_for_mediapipe_gives_the_same_vectors(embedder, exported, tmp_path):
     copy = export.to_mediapipe(exported[0], tmp_path / "copy.tflite", length=16)
     received = inspection.inspect(copy)
     assert received.signatures.keys() == {"len16"} and "TFLITE_METADATA" in received.metadata

@@ -24,15 +24,13 @@ def test_a_text_is_given_where_a_device_gets_its_ids(length, is_whole, toy, exam
     assert texts.pairs == ("", "w6", "" if is_whole else None, "")
 
 
-def test_without_texts_or_tokenizer_there_are_none(toy, examples):
+def test_without_texts_or_tokenizer_there_are_none_and_of_another_vocabulary_a_refusal(
+    toy, examples, toy_vocab_file
+):
     tokenizer = read_tokenizer(toy.vocab_file)
     encoded = encode_examples(examples, tokenizer, 16)
     for arguments in ((None, tokenizer), (examples, None)):
         assert golden.texts_of(encoded, *arguments, 16).texts == (None,) * 4
-
-
-def test_texts_of_another_vocabulary_are_refused(toy, examples, toy_vocab_file):
-    encoded = encode_examples(examples, read_tokenizer(toy.vocab_file), 16)
     with pytest.raises(errors.DataError, match="Check that tokenizer is"):
         golden.texts_of(encoded, examples, read_tokenizer(toy_vocab_file), 16)
 
@@ -56,12 +54,7 @@ def test_an_example_names_the_shortest_signature_that_holds_it(toy, examples):
     logits = np.arange(8.0).reshape(4, 2)
     content = golden.golden(encoded, texts, (5, 8, 16), logits, logits + 0.5)
     rows = content["examples"]
-    assert [(len(row["input_ids"]), row["signature"]) for row in rows] == [
-        (5, "len5"),
-        (5, "len5"),
-        (16, "len16"),
-        (5, "len5"),
-    ]
-    assert rows[1]["token_type_ids"] == [0, 0, 0, 1, 1]
-    assert rows[1]["logits"] == [2.0, 3.0]
-    assert rows[1]["outputs"] == [2.5, 3.5]
+    sizes = [(len(row["input_ids"]), row["signature"]) for row in rows]
+    assert sizes == [(5, "len5"), (5, "len5"), (16, "len16"), (5, "len5")]
+    facts = [rows[1][name] for name in ("token_type_ids", "logits", "outputs")]
+    assert facts == [[0, 0, 0, 1, 1], [2.0, 3.0], [2.5, 3.5]]

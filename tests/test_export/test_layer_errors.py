@@ -14,8 +14,7 @@ from tfdistill.tflite import editing
 LAYERS = frozenset({"layer_0_key", "layer_0_query", "layer_0_scores", "norm"})
 
 
-@pytest.fixture(scope="module")
-def names(toy):
+def names_of(toy):
     return [layer.name for layer in toy.model.layers]
 
 
@@ -34,8 +33,8 @@ def broken(exported, tmp_path_factory):
     return source, target
 
 
-def test_a_layer_that_lost_its_weights_is_the_one_that_adds_the_error(broken, toy, names):
-    layers = layer_errors.layer_errors(*broken, toy.encoded, names)
+def test_a_layer_that_lost_its_weights_is_the_one_that_adds_the_error(broken, toy):
+    layers = layer_errors.layer_errors(*broken, toy.encoded, names_of(toy))
 
     order = [error.layer for error in layers]
     some = ["word_embeddings", "layer_0_query", "layer_0_output", "layer_1_output", "pooler"]
@@ -51,9 +50,9 @@ def test_a_layer_that_lost_its_weights_is_the_one_that_adds_the_error(broken, to
     assert by_name["layer_1_value"].introduced < 0.5 * by_name["layer_0_intermediate"].introduced
 
 
-def test_int8_files_are_compared_with_float_ones_converted_at_another_time(exported, toy, names):
+def test_int8_files_are_compared_with_float_ones_converted_at_another_time(exported, toy):
     files = exported("float32").path, exported("dynamic_wi8_afp32").path
-    layers = {e.layer: e for e in layer_errors.layer_errors(*files, toy.encoded, names)}
+    layers = {e.layer: e for e in layer_errors.layer_errors(*files, toy.encoded, names_of(toy))}
 
     assert 20 < layers["pooler"].sqnr_db < 50
     assert 20 < layers["word_embeddings"].sqnr_db < 50  # its int8 rows, made floats again
@@ -73,14 +72,9 @@ def test_noise_and_ratio_are_those_of_the_formula(rng):
     ]
     assert noise == pytest.approx(np.mean(parts), rel=1e-5)  # the error itself is float32
     assert ratio == pytest.approx(10 * math.log10(sum(signals) / np.sum(error**2)), rel=1e-5)
-
-
-def test_equal_and_broken_tensors():
-    values = np.ones((2, 3))
-
-    assert layer_errors.compare(values, values) == (None, 0.0)
-    assert layer_errors.compare(values, values * np.nan) == (-math.inf, 1.0)
-    assert layer_errors.compare(values * 0, values) == (-math.inf, 1.0)
+    assert layer_errors.compare(exact, exact) == (None, 0.0)
+    assert layer_errors.compare(exact, exact * np.nan) == (-math.inf, 1.0)
+    assert layer_errors.compare(exact * 0, exact) == (-math.inf, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -111,18 +105,17 @@ def test_culprits_are_the_fewest_layers_that_explain_the_share():
     assert layer_errors.culprits(layers[3:]) == ()
 
 
-def test_examples_that_fit_no_signature_are_an_error(broken, names):
+def test_examples_that_fit_no_signature_and_files_of_different_models_are_errors(
+    exported, tmp_path, toy
+):
+    source, other = exported("float32").path, tmp_path / "other.tflite"
     ids = np.arange(5, 25, dtype=np.int32)
     long = EncodedExamples(ids, np.array([0, 20]), np.zeros(20, np.uint8))
     with pytest.raises(errors.DataError, match="some of at most 16 tokens"):
-        layer_errors.layer_errors(*broken, long, names)
-
-
-def test_files_of_different_models_are_an_error(exported, tmp_path, toy):
-    source = exported("float32").path
+        layer_errors.layer_errors(source, source, long, names_of(toy))
     model = editing.read(source)
     for tensor in [tensor for graph in model.subgraphs for tensor in graph.tensors]:
         tensor.name = b"other_" + tensor.name
-    editing.write(model, tmp_path / "other.tflite")
+    editing.write(model, other)
     with pytest.raises(errors.ExportError, match="tensors of the same names"):
-        layer_errors.layer_errors(source, tmp_path / "other.tflite", toy.encoded, [])
+        layer_errors.layer_errors(source, other, toy.encoded, [])

@@ -7,20 +7,14 @@ DYNAMIC = quantize.quantization("dynamic_wi8_afp32")
 STATIC = quantize.quantization("static_wi8_ai8")
 
 
-def names(chosen):
-    return {layer: value.name for layer, value in chosen.items()}
-
-
-def test_the_first_pattern_that_fits_a_layer_counts(toy):
+def test_the_first_pattern_that_fits_a_layer_counts_and_what_the_file_does_anyway_does_not(toy):
     patterns = {"layer_0_query": "float16", "layer_0_*": "float32", "pooler": "dynamic_wi4_afp32"}
-    chosen = names(prepare.resolve(toy.model, DYNAMIC, patterns))
+    resolved = prepare.resolve(toy.model, DYNAMIC, patterns)
+    chosen = {layer: value.name for layer, value in resolved.items()}
     assert chosen["layer_0_query"] == "float16"
     assert chosen["layer_0_key"] == chosen["layer_0_layer_norm"] == "float32"
     assert chosen["pooler"] == "dynamic_wi4_afp32"
     assert not {layer for layer in chosen if not layer.startswith(("layer_0_", "pooler"))}
-
-
-def test_what_the_file_does_anyway_is_nothing_of_its_own(toy):
     assert prepare.resolve(toy.model, DYNAMIC, {"*": "dynamic_wi8_afp32"}) == {}
 
 

@@ -47,15 +47,15 @@ def test_the_copy_gives_the_probabilities_of_the_longest_signature(folder, toy, 
         np.testing.assert_allclose(copy.predict(row, types), expected, atol=1e-6)
 
 
-def test_a_length_that_the_file_lacks_is_refused(folder, tmp_path):
-    with pytest.raises(errors.ConfigError, match=r"one of \[8, 16\], received 32"):
-        export.to_mediapipe(folder, tmp_path / "mediapipe.tflite", length=32)
-
-
-def test_an_export_that_mediapipe_cannot_run_is_refused_with_the_reason(exported, tmp_path):
-    with pytest.raises(errors.ConfigError, match="takes one text, the task has two"):
-        export.to_mediapipe(exported("float32").path, tmp_path / "mediapipe.tflite")
-    assert list(tmp_path.iterdir()) == []
+def test_neither_two_texts_nor_a_length_that_the_file_lacks_are_run(exported, folder, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    for source, options, message in (
+        (exported("float32").path, {}, "takes one text, the task has two"),
+        (folder, {"length": 32}, r"one of \[8, 16\], received 32"),
+    ):
+        with pytest.raises(errors.ConfigError, match=message):
+            export.to_mediapipe(source, tmp_path / "mediapipe.tflite", **options)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_an_existing_file_is_only_replaced_when_told_to_and_the_export_never(folder, tmp_path):
@@ -134,19 +134,19 @@ def test_accents_that_mediapipe_keeps_are_counted_and_their_cost_refused(
     assert "accuracy 1.0000 -> 0.5000" in caplog.text
 
 
-def test_texts_that_mediapipe_splits_alike_cost_nothing(folder, toy, tmp_path, caplog):
-    texts = labelled(toy, str.upper)
+def test_texts_split_alike_cost_nothing_and_others_without_labels_are_counted(
+    folder, toy, tmp_path, caplog
+):
     there = mediapipe_checks.encode(["W1, w2 W3"], read_tokenizer(toy.vocab_file), 16)
     assert there.ids.tolist() == [2, 6, 1, 7, 8, 3]
-    with caplog.at_level("INFO"):
-        export.to_mediapipe(folder, tmp_path / "mediapipe.tflite", texts=texts)
-    assert "splits 0 of 40 texts" in caplog.text
-
-
-def test_texts_without_labels_are_counted(folder, toy, tmp_path, caplog):
     accented = dataclasses.replace(labelled(toy, lambda text: text + " ẃ1"), labels=None)
-    export.to_mediapipe(folder, tmp_path / "mediapipe.tflite", texts=accented)
-    assert "what that costs is not known" in caplog.text
+    for texts, told in (
+        (labelled(toy, str.upper), "splits 0 of 40 texts"),
+        (accented, "what that costs is not known"),
+    ):
+        with caplog.at_level("INFO"):
+            export.to_mediapipe(folder, tmp_path / "copy.tflite", texts=texts, overwrite=True)
+        assert told in caplog.text
 
 
 def test_an_export_of_probabilities_gets_no_second_softmax(folder, toy, tmp_path):

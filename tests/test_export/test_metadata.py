@@ -65,12 +65,8 @@ def classifier(exported, tmp_path):
 
 
 @pytest.fixture
-def described(classifier, toy):
-    """The same with metadata, and the metadata's bytes."""
-    metadata.attach(classifier, name="toy", tokenizer=read_tokenizer(toy.vocab_file), labels=LABELS)
-    model = editing.read(classifier)
-    (record,) = [entry for entry in model.metadata if entry.name == b"TFLITE_METADATA"]
-    return classifier, bytes(model.buffers[record.buffer].data)
+def options(toy):
+    return {"name": "toy", "tokenizer": read_tokenizer(toy.vocab_file), "labels": LABELS}
 
 
 @pytest.mark.parametrize(
@@ -108,8 +104,11 @@ def test_metadata_is_written_where_it_can_be_unless_it_is_refused():
     assert len(obstacles) == 3 and all(line in str(caught.value) for line in obstacles)
 
 
-def test_the_metadata_names_inputs_tokenizer_and_labels_as_the_schema_has_them(described):
-    file, content = described
+def test_the_metadata_names_inputs_tokenizer_and_labels_as_the_schema_has_them(classifier, options):
+    metadata.attach(classifier, **options)
+    once, model = classifier.read_bytes(), editing.read(classifier)
+    (record,) = [entry for entry in model.metadata if entry.name == b"TFLITE_METADATA"]
+    content = bytes(model.buffers[record.buffer].data)
     root = Reader.root(content)
 
     assert content[4:8] == b"M001"
@@ -117,7 +116,6 @@ def test_the_metadata_names_inputs_tokenizer_and_labels_as_the_schema_has_them(d
     (graph,) = root.children(3)
     names = {"ids": "input_ids", "mask": "attention_mask", "segment_ids": "token_type_ids"}
     order = [names[tensor.text(0)] for tensor in graph.children(2)]
-    model = editing.read(file)
     bound = {entry.tensorIndex: entry.name.decode() for entry in model.signatureDefs[0].inputs}
     assert order == [bound[index] for index in model.subgraphs[0].inputs]
     assert all(tensor.child(3).byte(0) == 1 for tensor in graph.children(2))  # features
@@ -129,19 +127,11 @@ def test_the_metadata_names_inputs_tokenizer_and_labels_as_the_schema_has_them(d
     (labels,) = scores.children(6)
     assert scores.text(0) == "score"
     assert (labels.text(0), labels.byte(2)) == ("labels.txt", 2)  # TENSOR_AXIS_LABELS
+    metadata.attach(classifier, **options)  # replaces what was there
+    assert classifier.read_bytes() == once
 
 
-def test_attaching_twice_replaces_what_was_there_and_gives_the_same_bytes(described, toy):
-    file, _ = described
-    once = file.read_bytes()
-
-    metadata.attach(file, name="toy", tokenizer=read_tokenizer(toy.vocab_file), labels=LABELS)
-
-    assert file.read_bytes() == once
-
-
-def test_a_file_of_several_lengths_or_without_softmax_is_refused(exported, toy, tmp_path):
-    options = {"name": "toy", "tokenizer": read_tokenizer(toy.vocab_file), "labels": LABELS}
+def test_a_file_of_several_lengths_or_without_softmax_is_refused(exported, options, tmp_path):
     with pytest.raises(errors.ExportError, match=r"one signature and one subgraph.*to_mediapipe"):
         metadata.attach(exported("float32").path, **options)
 

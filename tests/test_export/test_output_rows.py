@@ -22,10 +22,12 @@ def encoded():
     )
 
 
-def test_rows_are_those_of_the_examples_in_the_order_asked_for(encoded):
+def test_rows_are_those_of_the_examples_asked_for_and_a_metric_is_a_mean_over_texts(encoded):
     assert HEADS["sequence"].rows_of(encoded, np.array([2, 0])).tolist() == [2, 0]
     for head in ("token", "span"):
         assert HEADS[head].rows_of(encoded, np.array([2, 0])).tolist() == [5, 6, 7, 8, 0, 1, 2]
+    assert heads.num_scored(encoded) == 2
+    assert heads.num_scored(dataclasses.replace(encoded, sources=None)) == 3
 
 
 def test_a_text_is_decided_by_its_largest_output_or_by_the_sign_of_each(encoded):
@@ -50,8 +52,3 @@ def test_a_span_is_decided_by_the_first_and_the_last_token_of_each_window(encode
     outputs[[1, 3, 8], 0] = 1.0  # in windows of tokens 0-2, 3-4 and 5-8
     outputs[[2, 4, 5], 1] = 1.0
     assert HEADS["span"].decisions(outputs, encoded).tolist() == [[1, 2], [0, 1], [3, 0]]
-
-
-def test_a_metric_is_a_mean_over_texts_however_many_rows_each_has(encoded):
-    assert heads.num_scored(encoded) == 2
-    assert heads.num_scored(dataclasses.replace(encoded, sources=None)) == 3

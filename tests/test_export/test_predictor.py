@@ -19,15 +19,11 @@ ROOT = pathlib.Path(__file__).parents[2]
 BUNDLES = ROOT / "android_demo/text/src/test/resources/bundles"
 
 
-def bundle(name, folder, *, softmax=None, labels=None, kind=None, promise=None, **confidence):
-    """A copy of a toy of the app, as if it were of another kind, or had a confidence."""
+def bundle(name, folder, *, promise=None, task=None, **confidence):
+    """A copy of a toy of the app, with other words of its task, or with a confidence."""
     shutil.copytree(BUNDLES / f"{name}-float32", folder)
     card = json.loads((folder / "model.json").read_text())
-    if kind is not None:
-        card["task"] |= {"kind": kind, "labels": labels}
-        card["labels_file"] = None
-    if softmax is not None:
-        card["softmax"] = softmax
+    card["task"] |= task or {}
     if confidence:
         promises = () if promise is None else ({"max_error": 0.05, "rows": 400, **promise},)
         values = {"num_examples": 300, "promises": promises, **confidence}
@@ -95,12 +91,6 @@ def test_words_have_a_tag_each_beyond_the_longest_signature_too(tmp_path):
     assert short.words == tuple(words) and len(short.label) == 8
     assert len(long.label) == len(long.words) == 40
     assert 0 < long.probability < short.probability < 1
-
-
-@pytest.mark.parametrize("name", ["spans", "vectors"])
-def test_other_kinds_of_answers_are_refused(name):
-    with pytest.raises(errors.ManifestError, match="labels or a number"):
-        Predictor(BUNDLES / f"{name}-float32")
 
 
 def test_one_text_is_no_pair_and_no_promise_is_none(tmp_path):
@@ -204,10 +194,7 @@ def test_wrong_words_of_the_command_are_told(tmp_path, capsys):
 
 
 def test_a_table_between_tabs_is_no_list_of_single_texts(tmp_path, capsys):
-    folder = bundle("pairs", tmp_path / "export")
-    card = json.loads((folder / "model.json").read_text())
-    card["task"]["pair"] = False
-    (folder / "model.json").write_text(json.dumps(card))
+    folder = bundle("pairs", tmp_path / "export", task={"pair": False})
     (tmp_path / "x.tsv").write_text("question\tkind\nWhere ?\tplace\n")
 
     argv = ["predict", str(folder), "--json", "--file", str(tmp_path / "x.tsv")]
@@ -217,10 +204,23 @@ def test_a_table_between_tabs_is_no_list_of_single_texts(tmp_path, capsys):
     assert [json.loads(capsys.readouterr().out)["text"]] == ["Where ?"]
 
 
-@pytest.mark.parametrize("threads", [0, -1, 1.5, "2", None])
-def test_threads_are_a_whole_number_of_at_least_1(threads):
-    with pytest.raises(errors.ConfigError, match=r"threads: expected .* at least 1, received"):
-        Predictor(BUNDLES / "pairs-float32", threads=threads)
+NO_THREADS = [{"threads": threads} for threads in (0, -1, 1.5, "2", None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "message"),
+    [
+        ("spans", {}, errors.ManifestError, "labels or a number"),
+        ("vectors", {}, errors.ManifestError, "labels or a number"),
+        *(
+            ("pairs", options, errors.ConfigError, "threads: expected .* at least 1, received")
+            for options in NO_THREADS
+        ),
+    ],
+)
+def test_other_kinds_of_answers_and_numbers_of_threads_are_refused(name, options, error, message):
+    with pytest.raises(error, match=message):
+        Predictor(BUNDLES / f"{name}-float32", **options)
 
 
 def test_lines_of_the_standard_input_end_as_those_of_a_file(tmp_path, capsys, monkeypatch):

@@ -72,10 +72,8 @@ def test_short_names_of_quantizations_are_spelled_out(toy):
         variants={"gpu": "int8"},
         layers={"layer_0_*": "int8", "layer_1_*": "float32"},
     )
-    assert (request.quantize, request.variants) == (
-        "dynamic_wi4_afp32",
-        {"gpu": "dynamic_wi8_afp32"},
-    )
+    assert request.quantize == "dynamic_wi4_afp32"
+    assert request.variants == {"gpu": "dynamic_wi8_afp32"}
     assert request.layers == {"layer_0_*": "dynamic_wi8_afp32", "layer_1_*": "float32"}
     assert request.replace(quantize="int8").quantize == "dynamic_wi8_afp32"
 
@@ -89,20 +87,22 @@ def test_examples_that_can_be_read_once_serve_several_exports(toy):
     assert request.calibrate_on is None
 
 
+def model_of(positions):
+    return models.build_classifier(toys.SHALLOW_STUDENT.replace(max_positions=positions), 2)
+
+
 @pytest.mark.parametrize(
     ("positions", "lengths"), [(12, (12,)), (32, (32,)), (100, (32, 64)), (512, (32, 64, 128))]
 )
 def test_the_lengths_of_a_file_are_those_that_its_model_has_positions_for(positions, lengths):
-    model = models.build_classifier(toys.SHALLOW_STUDENT.replace(max_positions=positions), 2)
-    assert ExportRequest(model, "m.tflite").chosen_lengths == lengths
+    assert ExportRequest(model_of(positions), "m.tflite").chosen_lengths == lengths
 
 
 def test_the_lengths_of_a_file_without_named_ones_fit_the_development_texts(toy):
     """All of 9 tokens, of which 64 texts are as cheap at 16 as anywhere."""
     ids = np.tile(np.arange(5, 14, dtype=np.int32), 64)
     offsets = np.arange(0, len(ids) + 1, 9)
-    texts = EncodedExamples(ids, offsets, np.zeros(len(ids), np.uint8))
-    model = models.build_classifier(toys.SHALLOW_STUDENT.replace(max_positions=100), 2)
+    texts, model = EncodedExamples(ids, offsets, np.zeros(len(ids), np.uint8)), model_of(100)
     assert fitting_lengths(model, 90, texts) == (16, 90)
     assert fitting_lengths(model, None, texts) == (16, 64)
     assert fitting_lengths(model, 90) == (32, 64, 90)

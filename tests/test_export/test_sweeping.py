@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import zlib
-from unittest import mock
 
 import pytest
 
@@ -30,39 +29,38 @@ def request_of(toy):
 
 
 @pytest.fixture(scope="module")
-def converted():
+def saved_and_formats():
     """What the sweep had written: SavedModels, and formats by the converter's processes."""
-    return {"saved": 0, "formats": []}
+    return []
 
 
 @pytest.fixture(scope="module")
-def swept(toy, request_of, tmp_path_factory, converted):
+def swept(toy, request_of, tmp_path_factory, saved_and_formats):
     folder = tmp_path_factory.mktemp("sweep") / "all"
     save, run = signature.save, convert.run_in_child
 
-    def counted_save(*args, **options):
-        converted["saved"] += 1
+    def told_save(*args, **options):
+        saved_and_formats.append("saved")
         save(*args, **options)
 
-    def counted_run(todo, **options):
+    def told_run(todo, **options):
         there = todo.float_file is not None and os.path.exists(todo.float_file)
-        converted["formats"].append((todo.quantize, there))
+        saved_and_formats.append((todo.quantize, there))
         run(todo, **options)
 
-    with (
-        mock.patch.object(signature, "save", counted_save),
-        mock.patch.object(convert, "run_in_child", counted_run),
-    ):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(signature, "save", told_save)
+        patch.setattr(convert, "run_in_child", told_run)
         return sweeping.sweep(toy.model, folder, NAMES, **request_of)
 
 
 @pytest.mark.slow
-def test_trials_of_one_model_convert_each_format_once(swept, converted):
+def test_trials_of_one_model_convert_each_format_once(swept, saved_and_formats):
     # The second is beyond its bounds, and tried again without them for its figures.
     assert [row.verdict for row in swept.rows] == ["good", "beyond bounds"]
     assert swept.rows[1].sqnr_db is not None
-    assert converted["formats"] == [("float32", False), ("dynamic_wi8_afp32", True)]
-    assert converted["saved"] == 1  # integers are made of the float32 file
+    # One SavedModel: integers are made of the float32 file.
+    assert saved_and_formats == ["saved", ("float32", False), ("dynamic_wi8_afp32", True)]
 
 
 @pytest.fixture
@@ -73,17 +71,17 @@ def copied(swept, tmp_path):
 @pytest.fixture
 def attempts(monkeypatch):
     """Stands in for `attempt`; the names that were tried. "beyond bounds" needs no file."""
-    tried = []
 
     def attempt(request, **arguments):
-        tried.append(request.quantize)
+        attempt.tried.append(request.quantize)
         if request.quantize in attempt.kill:
             raise KeyboardInterrupt
+        if request.check_on is not None:
+            attempt.num_examples.append(len(request.check_on))
         return attempt.answers.model_copy(update={"name": request.quantize})
 
-    attempt.kill = set()
+    attempt.kill, attempt.tried, attempt.num_examples = set(), [], []
     attempt.answers = Trial(name="", verdict="beyond bounds", why="too far", sqnr_db=3.0)
-    attempt.tried = tried
     monkeypatch.setattr(sweeping, "attempt", attempt)
     return attempt
 
@@ -133,19 +131,15 @@ def test_the_table_shows_every_row_and_why_one_is_not_good(swept):
     assert "SQNR: expected at least 60 dB" in swept.format_text()
 
 
-def test_the_table_says_what_was_not_checked():
+def test_the_table_says_what_was_not_checked_and_how_many_threads_a_latency_had():
     row = Trial(name="float32", verdict="good", size_bytes=10, real_inputs=False)
     text = sweeping.format_rows([row], (8,))
     assert "equal" in text.splitlines()[2]
     assert "parity only" in text and "random token ids" in text
     assert "p50" not in text and "RSS" not in text
-
-
-@pytest.mark.parametrize("threads", [None, 1, 2])
-def test_several_threads_of_a_latency_stand_in_its_column(threads):
     row = Trial(name="float32", verdict="good", p50_ms={8: 1.5})
-    text = sweeping.format_rows([row], (8,), threads=threads)
-    assert ("p50 ms @8, 2 threads  " if threads == 2 else "p50 ms @8  ") in text
+    for threads, column in ((None, "p50 ms @8  "), (1, "p50 ms @8  "), (2, "@8, 2 threads  ")):
+        assert column in sweeping.format_rows([row], (8,), threads=threads)
 
 
 def test_figures_of_other_threads_are_not_taken(toy, attempts, tmp_path):
@@ -194,21 +188,21 @@ def test_only_what_failed_is_tried_again(toy, attempts, tmp_path, verdict):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", ["weights", "lengths", "bounds", "examples"])
+@pytest.mark.parametrize("change", ["weights", "lengths", "bounds", "check_on"])
 def test_a_folder_with_the_sweep_of_something_else_is_refused(
     change, copied, toy, lively, request_of, attempts
 ):
     from tfdistill import models
 
-    model, arguments = toy.model, dict(request_of)
+    model = toy.model
     if change == "weights":
         model = lively(models.build_classifier(toy.config, 3), seed=7)
-    elif change == "lengths":
-        arguments["lengths"] = (8,)
-    elif change == "bounds":
-        arguments["bounds"] = {"sqnr_db": 61.0}
-    else:
-        arguments["check_on"] = toy.encoded.select(range(119))
+    others = {
+        "lengths": (8,),
+        "bounds": {"sqnr_db": 61.0},
+        "check_on": toy.encoded.select(range(119)),
+    }
+    arguments = {**request_of, **{name: others[name] for name in others if name == change}}
     with pytest.raises(errors.OutputExistsError, match=r"another one.*overwrite"):
         sweeping.sweep(model, copied, NAMES, **arguments)
     assert attempts.tried == []
@@ -218,32 +212,22 @@ def test_a_folder_with_the_sweep_of_something_else_is_refused(
     assert not (copied / "float32").exists()
 
 
-def test_files_that_no_sweep_made_are_not_replaced(toy, attempts, tmp_path):
-    (tmp_path / "float16").mkdir()
+def test_neither_files_that_no_sweep_made_nor_a_damaged_sweep_are_replaced(toy, attempts, tmp_path):
+    (tmp_path / "other" / "float16").mkdir(parents=True)
     with pytest.raises(errors.OutputExistsError, match="other files: float16"):
-        sweeping.sweep(toy.model, tmp_path, ["float32"])
-
-
-def test_a_damaged_sweep_is_not_replaced_unasked(toy, attempts, tmp_path):
+        sweeping.sweep(toy.model, tmp_path / "other", ["float32"])
     sweeping.sweep(toy.model, tmp_path / "s", ["float32"])
     (tmp_path / "s" / "sweep.json").write_text("{")
     with pytest.raises(errors.OutputExistsError, match="a sweep to resume"):
         sweeping.sweep(toy.model, tmp_path / "s", ["float32"])
 
 
-def test_examples_that_can_be_read_once_serve_every_row(toy, tmp_path, monkeypatch):
-    seen = []
-
-    def attempt(request, **arguments):
-        seen.append(len(request.check_on))
-        return Trial(name=request.quantize, verdict="beyond bounds")
-
-    monkeypatch.setattr(sweeping, "attempt", attempt)
+def test_examples_that_can_be_read_once_serve_every_row(toy, attempts, tmp_path):
     ids = toy.encoded.row(0)[None]
     batches = iter([{"input_ids": ids, "attention_mask": ids * 0 + 1}])
     sweeping.sweep(toy.model, tmp_path / "s", NAMES, check_on=batches)
 
-    assert seen == [1, 1]
+    assert attempts.num_examples == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -49,19 +49,12 @@ def test_narrower_scores_of_low_rank_are_exact_under_the_attentions_own_scale():
     np.testing.assert_allclose(narrow, queries @ keys.T / np.sqrt(8), atol=1e-8)
 
 
-def test_narrower_values_are_the_best_of_their_rank():
+@pytest.mark.parametrize(("width", "size"), [(12, 3), (4, 6)], ids=["narrower", "wider heads"])
+def test_narrower_values_are_the_best_of_their_rank(width, size):
     random = np.random.default_rng(3)
-    contexts, output = random.normal(size=(200, 8)), random.normal(size=(8, 12))
-    narrow, new = weights.narrower_values(moments_of(contexts), output, 3)
-    assert (narrow.shape, new.shape) == ((8, 3), (3, 12))
+    contexts, output = random.normal(size=(200, 8)), random.normal(size=(8, width))
+    narrow, new = weights.narrower_values(moments_of(contexts), output, size)
+    assert (narrow.shape, new.shape) == ((8, size), (size, width))
     error = np.sum((contexts @ output - contexts @ narrow @ new) ** 2)
     values = np.linalg.svd(contexts @ output, compute_uv=False)
-    assert error == pytest.approx(np.sum(values[3:] ** 2), rel=1e-6)
-
-
-def test_heads_wider_than_the_hidden_states_keep_their_size():
-    random = np.random.default_rng(4)
-    contexts, output = random.normal(size=(200, 8)), random.normal(size=(8, 4))
-    narrow, new = weights.narrower_values(moments_of(contexts), output, 6)
-    assert (narrow.shape, new.shape) == ((8, 6), (6, 4))
-    np.testing.assert_allclose(contexts @ narrow @ new, contexts @ output, atol=1e-8)
+    assert error == pytest.approx(np.sum(values[size:] ** 2), rel=1e-6)

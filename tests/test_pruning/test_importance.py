@@ -98,24 +98,18 @@ def test_padding_and_batching_change_nothing(kind):
             )
 
 
-def test_states_are_the_second_moments_over_real_tokens():
+def test_states_are_the_second_moments_over_real_tokens_also_of_a_frozen_teacher():
     teacher = teacher_of("sequence")
     features = toys.features(LENGTHS)
+    neurons = pruning.measure(teacher, [features]).neurons
+    teacher.trainable = False
     measured = pruning.measure(teacher, [features])
+    np.testing.assert_allclose(measured.neurons, neurons)
     outputs = models.taps(teacher)(features, training=False)
     real = features["attention_mask"].numpy() > 0
     for place, states in enumerate([outputs["embeddings"], *outputs["hidden_states"]]):
         rows = states.numpy()[real]
         np.testing.assert_allclose(measured.states[place], rows.T @ rows / len(rows), rtol=1e-3)
-
-
-@pytest.mark.slow
-def test_a_frozen_teacher_can_be_measured():
-    teacher = teacher_of("sequence")
-    features = toys.features(LENGTHS)
-    before = pruning.measure(teacher, [features]).neurons
-    teacher.trainable = False
-    np.testing.assert_allclose(pruning.measure(teacher, [features]).neurons, before)
 
 
 def test_several_labels_count_each_for_itself():
@@ -125,21 +119,18 @@ def test_several_labels_count_each_for_itself():
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
 
-def test_an_empty_sample_is_refused():
-    teacher = teacher_of("sequence")
-    with pytest.raises(errors.DataError, match="at least one text"):
-        pruning.measure(teacher, [])
-    with pytest.raises(errors.DataError, match="at least one text"):
-        pruning.take_sample([])
-    nothing = {name: tensor * 0 for name, tensor in toys.features(LENGTHS).items()}
-    with pytest.raises(errors.DataError, match="at least one text"):
-        pruning.take_sample([nothing])
-
-
-def test_a_sample_ends_with_the_batch_that_is_enough():
+def test_a_sample_ends_with_the_batch_that_is_enough_and_an_empty_one_is_refused():
     batch = toys.features(LENGTHS)
     assert len(pruning.take_sample([(batch, None)] * 5, examples=8)) == 2
     assert len(pruning.take_sample([batch] * 5, tokens=25)) == 2
+    nothing = {name: tensor * 0 for name, tensor in batch.items()}
+    for take in (
+        lambda: pruning.measure(teacher_of("sequence"), []),
+        lambda: pruning.take_sample([]),
+        lambda: pruning.take_sample([nothing]),
+    ):
+        with pytest.raises(errors.DataError, match="at least one text"):
+            take()
 
 
 def test_fewer_passes_hold_the_same_texts_within_the_limit(monkeypatch):

@@ -50,13 +50,6 @@ def config(text):
     return pruning.pruned_config(MINILM, short_forms.parse_pruned(f"pruned:{text}"))
 
 
-def test_a_factorised_word_table_is_a_part_of_the_shape():
-    assert config("layers=3,embedding=128").embedding_size == 128
-    assert config("layers=3").embedding_size is None
-    with pytest.raises(errors.ConfigError, match=r"embedding_size: expected .* below hidden_size"):
-        config("width=96,embedding=128")
-
-
 def test_what_is_left_out_is_as_in_the_teacher_and_so_is_the_size_of_heads():
     assert config("layers=3,ffn=384") == MINILM.replace(num_layers=3, intermediate_size=384)
     student = config("heads=6")
@@ -64,6 +57,8 @@ def test_what_is_left_out_is_as_in_the_teacher_and_so_is_the_size_of_heads():
     assert config("heads=6,width=192") == config("width=192")
     assert config("width=192").head_size is None  # 6 heads of 32 fill it
     assert config("width=312,heads=12,head_size=26").attention_width == 312
+    sizes = [config(text).embedding_size for text in ("layers=3,embedding=128", "layers=3")]
+    assert sizes == [128, None]
 
 
 @pytest.mark.parametrize(
@@ -76,6 +71,7 @@ def test_what_is_left_out_is_as_in_the_teacher_and_so_is_the_size_of_heads():
         ("heads=13", "num_heads.*at most the teacher's 12"),
         ("width=416", "hidden_size.*at most the teacher's 384"),
         ("head_size=33", "head size.*at most the teacher's 32"),
+        ("width=96,embedding=128", r"embedding_size: expected .* below hidden_size"),
     ],
 )
 def test_a_student_that_does_not_fit_into_its_teacher_is_refused(text, message):
