@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
 
 from tfdistill import errors
-from tfdistill.config.sections import StudentConfig, VariantConfig
+from tfdistill.config.sections import DataConfig, StudentConfig, TeacherConfig, VariantConfig
 from tfdistill.config.short_forms import is_static
 from tfdistill.config.stages import STAGES, Stage
 from tfdistill.config.training import METHODS
@@ -17,7 +17,23 @@ EMBEDDING = "embedding"
 _LONGEST_NAME = 200  # bytes of a folder's name, which file systems limit to 255
 _LAST = (EMBEDDING, "combination")
 _BEFORE = tuple(name for name, kind in STAGES.items() if kind.layers_alone)
-Sections = Any  # a recipe, or of an invalid one what is valid: None stands for the rest
+
+
+class Sections(Protocol):
+    """A recipe, or of an invalid one what is valid: None stands for the rest."""
+
+    @property
+    def data(self) -> DataConfig: ...  # noqa: D102
+    @property
+    def teacher(self) -> TeacherConfig: ...  # noqa: D102
+    @property
+    def student(self) -> StudentConfig: ...  # noqa: D102
+    @property
+    def baselines(self) -> str: ...  # noqa: D102
+    @property
+    def stages(self) -> Mapping[str, Stage | None]: ...  # noqa: D102
+    @property
+    def variants(self) -> Mapping[str, VariantConfig | None]: ...  # noqa: D102
 
 
 def cross_faults(recipe: Sections) -> list[str]:
