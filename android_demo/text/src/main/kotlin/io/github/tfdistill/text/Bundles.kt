@@ -32,7 +32,7 @@ internal constructor(
 
     init {
         val record = checkNotNull(manifest.tokenizer) // checked when it was read
-        tokenizer = Tokenizer(vocabulary, record.lowerCase, record.truncation)
+        tokenizer = WordPieceTokenizer(vocabulary, record.lowerCase, record.truncation)
         task = checkNotNull(manifest.task)
         lengths = Lengths(manifest.signatures, record.maxLength)
     }

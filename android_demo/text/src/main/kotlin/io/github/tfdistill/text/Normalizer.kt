@@ -131,5 +131,11 @@ internal class Growing(capacity: Int = 16) {
         values[size++] = value
     }
 
+    operator fun get(index: Int): Int = values[index]
+
+    operator fun set(index: Int, value: Int) {
+        values[index] = value
+    }
+
     fun toArray(): IntArray = values.copyOf(size)
 }

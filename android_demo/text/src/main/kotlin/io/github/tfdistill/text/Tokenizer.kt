@@ -39,44 +39,19 @@ internal constructor(
         get() = wholeLength > size
 }
 
-/**
- * BERT's tokenizer, token by token that of `tfdistill/tokenization/wordpiece.py`.
- *
- * A special token that a user typed ("[SEP]") is ordinary text: it becomes "[", "sep", "]". Time
- * and memory are proportional to the length of the text.
- */
-public class Tokenizer
-@JvmOverloads
-constructor(
-    public val vocabulary: Vocabulary,
-    lowerCase: Boolean,
-    private val truncation: Truncation = Truncation.END,
-) {
-    private val normalizer = Normalizer(lowerCase)
+/** How a text becomes ids. */
+public abstract class Tokenizer internal constructor(private val truncation: Truncation) {
+    /** The tokens of the model. */
+    public abstract val vocabulary: Vocabulary
 
-    /** Splits a text into BERT's words, normalised. */
-    internal fun words(text: String): List<String> {
-        val letters = normalizer.letters(text)
-        val words = ArrayList<String>()
-        forEachWord(letters) { from, to -> words.add(String(letters.codePoints, from, to - from)) }
-        return words
-    }
+    /** How many tokens stand between the two texts of a pair. */
+    internal abstract val separators: Int
+
+    /** The token type of the second text of a pair. */
+    internal abstract val secondType: Int
 
     /** Tokenizes a text and says where in it each piece stands. */
-    public fun pieces(text: String): Pieces {
-        val letters = normalizer.letters(text)
-        val ids = Growing()
-        val starts = Growing()
-        val ends = Growing()
-        forEachWord(letters) { from, to ->
-            splitWord(letters.codePoints, from, to) { id, first, end ->
-                ids.add(id)
-                starts.add(letters.starts[first])
-                ends.add(letters.ends[end - 1])
-            }
-        }
-        return Pieces(ids.toArray(), starts.toArray(), ends.toArray())
-    }
+    public abstract fun pieces(text: String): Pieces
 
     /**
      * Encodes one text or pair.
@@ -91,7 +66,7 @@ constructor(
 
     /** Puts special tokens around pieces and cuts what is too long. */
     internal fun join(first: IntArray, second: IntArray?, maxLength: Int): Encoding {
-        val special = if (second == null) 2 else 3
+        val special = if (second == null) 2 else 2 + separators
         require(maxLength >= special) { explain("maxLength", "at least $special", maxLength) }
         val room = maxLength - special
         val (left, right) = Truncation.lengths(first.size, second?.size ?: 0, room)
@@ -100,74 +75,9 @@ constructor(
         ids[0] = vocabulary.clsId
         truncation.copy(first, left, ids, 1)
         if (second != null) {
-            truncation.copy(second, right, ids, left + 2)
-            types.fill(1, left + 2)
+            truncation.copy(second, right, ids, left + 1 + separators)
+            types.fill(secondType, left + 1 + separators)
         }
         return Encoding(ids, types, first.size + (second?.size ?: 0) + special)
-    }
-
-    private inline fun forEachWord(letters: Letters, use: (Int, Int) -> Unit) {
-        var begin = 0
-        for (index in 0 until letters.size) {
-            val point = letters.codePoints[index]
-            val space =
-                point == ' '.code || point == '\t'.code || point == '\n'.code || point == '\r'.code
-            if (!space && point !in ALONE) continue
-            if (begin < index) use(begin, index)
-            if (!space) use(index, index + 1)
-            begin = index + 1
-        }
-        if (begin < letters.size) use(begin, letters.size)
-    }
-
-    /** WordPiece: the longest token first; a word that is too long or has no pieces is [UNK]. */
-    private inline fun splitWord(
-        points: IntArray,
-        from: Int,
-        to: Int,
-        use: (id: Int, first: Int, end: Int) -> Unit,
-    ) {
-        val pieces = if (to - from > MAX_CHARACTERS) null else match(points, from, to)
-        if (pieces == null) {
-            use(vocabulary.unknownId, from, to)
-            return
-        }
-        var first = from
-        for (i in 0 until pieces.size step 2) {
-            use(pieces[i], first, pieces[i + 1])
-            first = pieces[i + 1]
-        }
-    }
-
-    /** The ids of a word's pieces, each followed by where it ends; null if one is not known. */
-    private fun match(points: IntArray, from: Int, to: Int): IntArray? {
-        val pieces = Growing()
-        var begin = from
-        while (begin < to) {
-            var end = minOf(to, begin + vocabulary.longest)
-            var id: Int? = null
-            while (end > begin) {
-                val part = String(points, begin, end - begin)
-                id = vocabulary.id(if (begin == from) part else Vocabulary.SUFFIX + part)
-                if (id != null) break
-                end--
-            }
-            if (id == null) return null
-            pieces.add(id)
-            pieces.add(end)
-            begin = end
-        }
-        return pieces.toArray()
-    }
-
-    internal companion object {
-        /** A longer word is [UNK]. */
-        const val MAX_CHARACTERS = 100
-        private val ALONE =
-            CharacterClass(
-                UnicodeClasses.ASCII_PUNCTUATION,
-                UnicodeClasses.PUNCTUATION,
-                UnicodeClasses.CJK,
-            )
     }
 }

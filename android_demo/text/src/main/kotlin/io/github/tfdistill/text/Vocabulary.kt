@@ -4,29 +4,29 @@ import java.nio.ByteBuffer
 import java.nio.charset.CharacterCodingException
 import java.nio.charset.CodingErrorAction
 
-/** The tokens of a model: the id of a token is its line in vocab.txt, from 0. */
+/**
+ * The tokens of a model, in the order of their ids.
+ *
+ * @property padId of the token that fills a row
+ * @property unknownId of the token of what has none
+ * @property clsId of the token that begins every text
+ * @property sepId of the token that ends every text
+ */
 public class Vocabulary
-private constructor(private val tokens: List<String>, ids: Map<String, Int>) {
-    private val ids: Map<String, Int> = ids
-
+internal constructor(
+    private val tokens: List<String>,
+    private val ids: Map<String, Int>,
+    public val padId: Int,
+    public val unknownId: Int,
+    public val clsId: Int,
+    public val sepId: Int,
+) {
     /** How many tokens there are. */
     public val size: Int
         get() = tokens.size
 
-    /** Id of [PAD]. */
-    public val padId: Int = ids.getValue("[PAD]")
-
-    /** Id of [UNKNOWN]. */
-    public val unknownId: Int = ids.getValue(UNKNOWN)
-
-    /** Id of the token that begins every text. */
-    public val clsId: Int = ids.getValue("[CLS]")
-
-    /** Id of the token that ends every text. */
-    public val sepId: Int = ids.getValue("[SEP]")
-
     /** Chars of the longest token, without the mark of a suffix. */
-    internal val longest: Int = tokens.maxOf { it.removePrefix(SUFFIX).length }
+    internal val longest: Int by lazy { tokens.maxOf { it.removePrefix(SUFFIX).length } }
 
     /** The token with an id. */
     public fun token(id: Int): String = tokens[id]
@@ -61,7 +61,8 @@ private constructor(private val tokens: List<String>, ids: Map<String, Int>) {
             if (missing.isNotEmpty()) {
                 throw malformed("the tokens $SPECIAL", "${tokens.size} tokens without $missing")
             }
-            return Vocabulary(tokens, ids)
+            val (pad, unknown, begin, end) = SPECIAL.map(ids::getValue)
+            return Vocabulary(tokens, ids, pad, unknown, begin, end)
         }
 
         private fun decode(content: ByteArray): String =

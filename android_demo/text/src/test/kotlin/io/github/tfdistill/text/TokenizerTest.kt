@@ -23,7 +23,7 @@ class TokenizerTest {
     fun `splits every tokenizer edge case into the words of the Python side`() {
         val lines = Resources.lines("words.jsonl")
         val tokenizers =
-            mapOf(true to tokenizer, false to Tokenizer(bundle.vocabulary, lowerCase = false))
+            listOf(true, false).associateWith { WordPieceTokenizer(bundle.vocabulary, it) }
         val wrong =
             lines.filter { line ->
                 val words =
@@ -54,7 +54,7 @@ class TokenizerTest {
         val vocabulary = Vocabulary.parse(File(folder, "vocab.txt").readBytes())
         assertGolden(
             File(folder, "tokens.jsonl").readText(),
-            Tokenizer(vocabulary, lowerCase = true),
+            WordPieceTokenizer(vocabulary, lowerCase = true),
         )
     }
 
@@ -89,7 +89,7 @@ class TokenizerTest {
 
     @Test
     fun `a text that loses its middle keeps the tokens of the Python side`() {
-        val cutter = Tokenizer(bundle.vocabulary, lowerCase = true, Truncation.MIDDLE)
+        val cutter = WordPieceTokenizer(bundle.vocabulary, lowerCase = true, Truncation.MIDDLE)
         val lines = Resources.lines("cut.jsonl")
         for (line in lines) {
             val pair = line["pair"]?.string()
