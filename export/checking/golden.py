@@ -18,7 +18,7 @@ from tfdistill.data.windows import encode_questions
 from tfdistill.tasks import Examples, SpanRules, conll, spans
 from tfdistill.tasks.encoded import EncodedExamples, SpanSources
 from tfdistill.tflite.golden import FORMAT_VERSION, GoldenExample
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 from ..conversion.prepare import ExportPlan
 from ..model import signature
@@ -28,7 +28,7 @@ from ..model.heads import HEADS, OutputHead
 def sentences(
     encoded: EncodedExamples,
     examples: Examples | None,
-    tokenizer: WordPiece | None,
+    tokenizer: Tokenizer | None,
     longest: int,
     outputs: np.ndarray,
     labels: tuple[str, ...],
@@ -68,7 +68,7 @@ def sentences(
 
 def questions(
     encoded: EncodedExamples,
-    tokenizer: WordPiece | None,
+    tokenizer: Tokenizer | None,
     longest: int,
     outputs: np.ndarray,
     rules: SpanRules,
@@ -106,7 +106,7 @@ def questions(
 
 
 def _cut_alike(
-    part: EncodedExamples, windows: SpanSources, source: int, tokenizer: WordPiece, longest: int
+    part: EncodedExamples, windows: SpanSources, source: int, tokenizer: Tokenizer, longest: int
 ) -> bool:
     """Whether a program that only has the manifest makes the same windows of a question."""
     again = encode_questions(
@@ -139,7 +139,7 @@ class Texts:
 
 
 def texts_of(
-    encoded: EncodedExamples, examples: Examples | None, tokenizer: WordPiece | None, longest: int
+    encoded: EncodedExamples, examples: Examples | None, tokenizer: Tokenizer | None, longest: int
 ) -> Texts:
     """Finds the texts that encode to exactly these ids, as one text or pair cut to `longest`.
 

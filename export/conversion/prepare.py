@@ -15,7 +15,7 @@ from tfdistill import compress, errors, models
 from tfdistill.compress import rebuild
 from tfdistill.tasks import TaskSpec
 from tfdistill.tasks.encoded import EncodedExamples
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 from ..file import bundle
 from ..file import metadata as tflite_metadata
@@ -57,7 +57,7 @@ class ExportPlan:
     calibration: EncodedExamples | None  # the examples to calibrate on
     task: TaskSpec | None
     labels: tuple[str, ...]  # empty where not known or for a regression
-    tokenizer: WordPiece | None
+    tokenizer: Tokenizer | None
     metadata: bool  # whether the file gets MediaPipe's metadata
     device: DeviceForm  # the form of the file for its processor
     is_variant: bool = False  # whether it is a further file in the manifest of another one
@@ -73,7 +73,8 @@ class ExportPlan:
     @property
     def paths(self) -> bundle.ExportPaths:
         """The paths of its files."""
-        paths = bundle.paths_of(self.request.path)
+        named = () if self.tokenizer is None else (self.tokenizer.file_name,)
+        paths = bundle.paths_of(self.request.path, *named)
         return paths.for_device(self.device.name) if self.is_variant else paths
 
     @property

@@ -47,11 +47,12 @@ class ExportPaths:
         )
 
 
-def paths_of(path: files.Path) -> ExportPaths:
+def paths_of(path: files.Path, vocab: str = "vocab.txt") -> ExportPaths:
     """Returns where the files of an export go.
 
-    vocab.txt, labels.txt and golden.json are next to model.json; where the folder's model.json is
-    about another file, all of them are called after this one: student.json, student.vocab.txt.
+    The vocabulary, called `vocab`, labels.txt and golden.json are next to model.json; where the
+    folder's model.json is about another file, all of them are called after this one: student.json,
+    student.vocab.txt.
     """
     model = pathlib.Path(path)
     if model.suffix != SUFFIX or not _FILE_NAME.fullmatch(model.name) or model.is_dir():
@@ -69,7 +70,7 @@ def paths_of(path: files.Path) -> ExportPaths:
         described,
         *(
             model.with_name(prefix + name)
-            for name in ("vocab.txt", "labels.txt", "golden.json", answers.FILE_NAME)
+            for name in (vocab, "labels.txt", "golden.json", answers.FILE_NAME)
         ),
     )
 

@@ -24,7 +24,7 @@ from tfdistill.io import files
 from tfdistill.tasks import KINDS
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 from ..model.heads import EMBEDDING, HEADS, SCORES
 from . import metadata_schema as names
@@ -53,7 +53,7 @@ def obstacles(
     lengths: Sequence[int],
     softmax: bool,
     labels: Sequence[str],
-    tokenizer: WordPiece | None,
+    tokenizer: Tokenizer | None,
 ) -> list[str]:
     """Lists why MediaPipe could not run a file from text, with the remedy where there is one.
 
@@ -73,10 +73,8 @@ def obstacles(
         reasons.append("MediaPipe passes scores on as they come: softmax must be inside")
     if tokenizer is None:
         reasons.append("the vocabulary is not known: pass tokenizer")
-    elif not tokenizer.lower_case:
-        reasons.append("MediaPipe lower-cases every text, the vocabulary is a cased one")
-    if tokenizer is not None and tokenizer.truncation != "end":
-        reasons.append("MediaPipe cuts long texts at their end, the model was trained on both ends")
+    else:
+        reasons += tokenizer.mediapipe_faults
     if not labels and not embeds:
         reasons.append("the classes have no names: pass task or labels")
     return reasons
@@ -104,7 +102,7 @@ def attach(
     file: files.Path,
     *,
     name: str,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     labels: Sequence[str],
 ) -> None:
     """Writes metadata into an exported file of one length, in place, instead of any that it had.
@@ -152,15 +150,15 @@ def attach(
     }
     _set(model, names.pack(root))
     editing.write(model, file)
-    contents = {VOCAB_FILE: tokenizer.vocab_text.encode()}
+    contents = {VOCAB_FILE: tokenizer.file_text.encode()}
     if outputs != {EMBEDDING}:
         contents[LABELS_FILE] = "".join(f"{label}\n" for label in labels).encode()
     _append(file, contents)
 
 
-def packed_faults(file: files.Path, *, tokenizer: WordPiece, labels: Sequence[str]) -> list[str]:
+def packed_faults(file: files.Path, *, tokenizer: Tokenizer, labels: Sequence[str]) -> list[str]:
     """Lists how vocabulary and labels behind a file differ from those that it must carry."""
-    expected = {VOCAB_FILE: tokenizer.vocab_text.encode()}
+    expected = {VOCAB_FILE: tokenizer.file_text.encode()}
     if labels:
         expected[LABELS_FILE] = "".join(f"{label}\n" for label in labels).encode()
     if not zipfile.is_zipfile(file):

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from tfdistill.data.task_data import TaskData
 from tfdistill.io import files
 from tfdistill.tasks import Examples, TaskSpec
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 
 class ExportOptions(TypedDict, total=False):
@@ -84,7 +84,7 @@ class ExportOptions(TypedDict, total=False):
     seed: int
     texts: Examples | None
     task: TaskSpec | None
-    tokenizer: WordPiece | files.Path | None
+    tokenizer: Tokenizer | files.Path | None
     labels: Sequence[str] | None
     bounds: Mapping[str, float] | None
     metadata: bool | None

@@ -18,7 +18,7 @@ from tfdistill.results import quantities
 from tfdistill.tasks import KINDS, Examples, TaskSpec
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tokenization.reading import as_tokenizer
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 from . import inputs
 from .heads import HEADS, OutputHead
@@ -51,7 +51,7 @@ class ExportRequest:
     seed: int = 1
     texts: Examples | None = None
     task: TaskSpec | None = None
-    tokenizer: WordPiece | None = None
+    tokenizer: Tokenizer | None = None
     labels: Sequence[str] | None = None
     bounds: Mapping[str, float] | None = None
     metadata: bool | None = None
@@ -236,7 +236,7 @@ def labels_of(
     return names, task
 
 
-def check_vocabulary(tokenizer: WordPiece, num_rows: int) -> None:
+def check_vocabulary(tokenizer: Tokenizer, num_rows: int) -> None:
     """Refuses a vocabulary that does not fit a model with `num_rows` embeddings."""
     tokenizer.check_rows(num_rows)
     size = tokenizer.vocab_size

@@ -16,7 +16,7 @@ from tfdistill.io import checks, files
 from tfdistill.manifest import FileRecord, Manifest, read_manifest
 from tfdistill.tflite import TfliteModel, agreement, golden
 from tfdistill.tokenization.reading import exported_tokenizer
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class WrittenBundle:
     tokens: str  # the name of the file of token vectors
 
     @functools.cached_property
-    def tokenizer(self) -> WordPiece:
+    def tokenizer(self) -> Tokenizer:
         """The tokenizer that an app makes of the bundle alone."""
         tokenizer = self.written_manifest.tokenizer
         assert tokenizer is not None
@@ -71,7 +71,7 @@ def _token_vectors(written: WrittenBundle) -> list[str]:
     return _other_ids(written.tokens, tokenizer, cases)
 
 
-def _other_ids(what: str, tokenizer: WordPiece, cases: Sequence[dict[str, Any]]) -> list[str]:
+def _other_ids(what: str, tokenizer: Tokenizer, cases: Sequence[dict[str, Any]]) -> list[str]:
     """Tells the first text with other ids, from the tokenizer for single texts."""
     wrong = []
     for case in cases:

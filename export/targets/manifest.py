@@ -42,7 +42,10 @@ def build_manifest(verified: Verified, contents: Mapping[pathlib.Path, bytes]) -
     if plan.calibration is not None:
         calibration = Calibration(num_examples=len(plan.calibration), seed=request.seed)
     tokenizer = _tokenizer(plan, _record(paths.vocab, contents))
-    usual = tokenizer is None or tokenizer.truncation == "end"
+    usual = {"truncation": "end", "prompt": ""}
+    required = (
+        () if tokenizer is None else (n for n, v in usual.items() if getattr(tokenizer, n) != v)
+    )
     return Manifest(
         name=request.manifest_name,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -89,7 +92,7 @@ def build_manifest(verified: Verified, contents: Mapping[pathlib.Path, bytes]) -
         ),
         text_lengths=_text_lengths(plan),
         parity=verified.parity,
-        requires=() if usual else ("tokenizer.truncation",),
+        requires=tuple(f"tokenizer.{name}" for name in required),
     )
 
 
@@ -116,12 +119,14 @@ def _tokenizer(plan: ExportPlan, vocab: FileRecord | None) -> TokenizerRecord | 
     if vocab is None or plan.tokenizer is None:
         return None
     return TokenizerRecord(
+        kind=plan.tokenizer.kind,
         vocab=vocab,
         vocab_size=plan.tokenizer.vocab_size,
         lower_case=plan.tokenizer.lower_case,
         # Tags and spans are read off parts of a text, which none of them cuts.
         truncation="end" if plan.head.per_token else plan.tokenizer.truncation,
         max_length=max(plan.lengths),
+        prompt=plan.tokenizer.prompt,
     )
 
 

@@ -18,7 +18,7 @@ from tfdistill.io import checks, files, reading, work_folder
 from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tflite import TfliteModel, editing
 from tfdistill.tokenization.reading import exported_tokenizer
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 from ..file import bundle, metadata
 from ..model import signature
@@ -134,7 +134,7 @@ def check_mediapipe(
     *,
     task: TaskSpec | None,
     labels: Sequence[str] | None,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
 ) -> None:
     """Finds out before an export whether `to_mediapipe` could go on from it; names every reason.
 

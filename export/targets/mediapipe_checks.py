@@ -25,7 +25,7 @@ from tfdistill.manifest import Manifest
 from tfdistill.tasks import Examples
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import TfliteModel, agreement, golden
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 from ..checking.outputs import file_outputs
 from ..conversion import quantize
@@ -44,7 +44,7 @@ _MAX_BYTES_PER_WORD = 100
 _TO_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
-def encode(texts: Sequence[str], tokenizer: WordPiece, length: int) -> EncodedExamples:
+def encode(texts: Sequence[str], tokenizer: Tokenizer, length: int) -> EncodedExamples:
     """Encodes texts as MediaPipe does, cut to `length` tokens; without labels."""
     words = text_ops.regex_split(
         [text.translate(_TO_LOWER).encode("utf-8", "ignore") for text in texts],
@@ -79,7 +79,7 @@ class WrittenCopy:
     length: int  # tokens of the copy
     # whether the copy gives the file's outputs, not their softmax at the temperature
     same_outputs: bool
-    tokenizer: WordPiece  # the export's
+    tokenizer: Tokenizer  # the export's
     labels: Sequence[str]  # the export's, in the order of the outputs
     texts: Examples | None  # texts of the task that MediaPipe's tokenizer splits, or None
     # the most that the task's metric may fall where it splits them otherwise; None: as much as the

@@ -18,6 +18,7 @@ from tfdistill.io import checks, files, work_folder
 from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tasks.encoded import check_max_length
 from tfdistill.tokenization.reading import as_tokenizer
+from tfdistill.tokenization.tokenizer import Tokenizer
 from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
 
 from ..file import bundle
@@ -36,7 +37,7 @@ def to_saved_model(
     model: keras.Model,
     folder: files.Path,
     *,
-    tokenizer: WordPiece | files.Path,
+    tokenizer: Tokenizer | files.Path,
     labels: Sequence[str] | None = None,
     task: TaskSpec | None = None,
     max_length: int | None = None,
@@ -99,6 +100,13 @@ def to_saved_model(
             "max_length", f"at most {config.max_positions}, the model's positions", length
         )
     tokenizer = as_tokenizer(tokenizer)
+    if not isinstance(tokenizer, WordPiece):
+        raise errors.VocabularyError(
+            f"tokenizer of SavedModel {folder}",
+            "WordPiece, which operations of TensorFlow compute",
+            tokenizer.kind,
+            "Write a .tflite file, or a Hugging Face folder.",
+        )
     tokenizer.check_rows(config.vocab_size)
     network = graph.in_float32(model)
     embeds = models.read_head(model).traits.vectors
@@ -200,6 +208,6 @@ def _save(
         signatures[PAIR_SIGNATURE] = paired.get_concrete_function()
     with files.temporary_folder("vocabulary") as place:
         file = place / VOCAB_FILE
-        file.write_text(tokenizer.vocab_text, encoding="utf-8", newline="\n")
+        file.write_text(tokenizer.file_text, encoding="utf-8", newline="\n")
         module.vocabulary = tf.saved_model.Asset(str(file))  # for people: nothing reads it
         tf.saved_model.save(module, str(folder), signatures=signatures)

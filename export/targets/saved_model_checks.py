@@ -130,7 +130,7 @@ def _vocabulary(written: WrittenGraph) -> list[str]:
     if constants != {written.tokenizer.wordpiece_model}:
         faults.append(errors.explain("vocabulary in the graph", f"that of {VOCAB_FILE}", "another"))
     asset = written.folder / "assets" / VOCAB_FILE
-    if not asset.is_file() or asset.read_bytes() != written.tokenizer.vocab_text.encode():
+    if not asset.is_file() or asset.read_bytes() != written.tokenizer.file_text.encode():
         faults.append(errors.explain(f"assets/{asset.name}", "the vocabulary", "another file"))
     return faults
 

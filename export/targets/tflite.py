@@ -146,7 +146,7 @@ def _beside(plan: ExportPlan) -> dict[pathlib.Path, bytes]:
     """Returns vocabulary and labels, as far as they are given."""
     contents: dict[pathlib.Path, bytes] = {}
     if plan.tokenizer is not None:
-        contents[plan.paths.vocab] = plan.tokenizer.vocab_text.encode()
+        contents[plan.paths.vocab] = plan.tokenizer.file_text.encode()
     if plan.labels:
         contents[plan.paths.labels] = "".join(f"{label}\n" for label in plan.labels).encode()
     return contents

@@ -19,7 +19,7 @@ import numpy as np
 
 from tfdistill.tasks import Examples
 from tfdistill.tokenization.edge_cases import tokenizer_edge_cases
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
 NUM_REAL = 4000  # texts of the task, the first ones
@@ -27,7 +27,7 @@ _NUM_PAIRS = 400
 _PAIR_LENGTHS = (5, 8, 9, 16, 17, 32)  # so few tokens that most pairs are cut, odd ones too
 
 
-def token_vectors(tokenizer: WordPiece, examples: Examples | None, max_length: int) -> bytes:
+def token_vectors(tokenizer: Tokenizer, examples: Examples | None, max_length: int) -> bytes:
     """Makes tokens.jsonl of the texts of a task and the tokenizer's edge cases, cut to a length.
 
     Pairs are encoded as pairs; the questions and words of other tasks are encoded as plain texts.
@@ -46,7 +46,7 @@ def token_vectors(tokenizer: WordPiece, examples: Examples | None, max_length: i
         count = -(-_NUM_PAIRS // (len(_PAIR_LENGTHS) + 1))
         chosen = random.integers(0, len(pool), (2, count))
         first, second = ([pool[index] for index in row] for row in chosen)
-        cases += _cases(tokenizer, first, second, max(length, 3))
+        cases += _cases(tokenizer, first, second, max(length, 2 + tokenizer.template.separators))
     header = {
         "format_version": FORMAT_VERSION,
         "lower_case": tokenizer.lower_case,
@@ -57,7 +57,7 @@ def token_vectors(tokenizer: WordPiece, examples: Examples | None, max_length: i
 
 
 def _cases(
-    tokenizer: WordPiece, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
+    tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
 ) -> list[dict[str, Any]]:
     rows = tokenizer.encode_batch(texts, pairs, max_length)
     cases = []

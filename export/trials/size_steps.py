@@ -11,14 +11,14 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import compress, errors, models
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 from ..checking.evidence import FloatConversion
 from ..conversion import prepare
 from ..conversion import quantize as quantizing
 from ..model.request import ExportRequest
 
-Requested = Callable[[keras.Model, WordPiece], ExportRequest]
+Requested = Callable[[keras.Model, Tokenizer], ExportRequest]
 
 TABLE = "word_embeddings"
 _IN_4_BITS = ("dynamic_wi4_afp32_block32", "dynamic_wi4_afp32")  # the second for any width

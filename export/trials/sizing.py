@@ -15,7 +15,7 @@ from tfdistill.compress import vocabulary
 from tfdistill.manifest import Manifest
 from tfdistill.results import Trial, quantities
 from tfdistill.tflite import agreement
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 from ..checking.outputs import model_logits
 from ..conversion import prepare
@@ -93,7 +93,7 @@ class SizeChoice:
 def fit_size(
     requested: Requested,
     model: keras.Model,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     *,
     size_mb: float,
     corpus: Iterable[str],

@@ -11,7 +11,7 @@ import numpy as np
 import safetensors.numpy
 from replaced import Replaced
 
-from tfdistill.data import vocab
+from tfdistill.tokenization import wordpiece
 from tfdistill.tokenization.wordpiece import WordPiece
 from tfdistill.weights import sentence_modules
 
@@ -71,6 +71,10 @@ def _exchange_one_table(config: dict[str, Any]) -> None:
     table[first], table[second] = table[second], table[first]
 
 
+def _exchanged_tokens(tokenizer: Any) -> Any:
+    return tokenizer.subset(_exchanged(np.arange(tokenizer.vocab_size), 5, 6))
+
+
 def _other_order(tokens: Any) -> list[str]:
     return list(map(str, _exchanged(np.array(list(tokens)), 5, 6)))
 
@@ -108,12 +112,12 @@ FAULTS: dict[str, Replaced] = {
         "tokenizer_config.json", lambda config: config.update(model_max_length=8)
     ),
     "lines of vocab.txt exchanged": Replaced(
-        vocab, "write_vocab", lambda write, tokens, path: write(_other_order(tokens), path)
+        wordpiece, "format_vocab", lambda written, tokens: written(_other_order(tokens))
     ),
     "tokens of tokenizer.json exchanged": Replaced(
         WordPiece,
         "save_json",
-        lambda save, written, path: save(written.with_tokens(_other_order(written.vocab)), path),
+        lambda save, written, path: save(_exchanged_tokens(written), path),
     ),
     "lower-casing of tokenizer.json": Replaced(
         WordPiece,

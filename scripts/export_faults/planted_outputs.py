@@ -45,9 +45,8 @@ def _argument(position: int, change: Callable[[Any], Any]) -> Callable[..., None
 
 
 def _other_vocabulary(save: Any, *arguments: Any) -> None:
-    tokens = list(arguments[2].vocab)
-    tokens[150], tokens[151] = tokens[151], tokens[150]
-    _argument(2, lambda tokenizer: tokenizer.with_tokens(tokens))(save, *arguments)
+    ids = [*range(150), 151, 150, *range(152, arguments[2].vocab_size)]
+    _argument(2, lambda tokenizer: tokenizer.subset(ids))(save, *arguments)
 
 
 def _outputs(change: Callable[[Any, Any], dict[str, Any]]) -> Callable[..., None]:

@@ -104,6 +104,7 @@ COVERED_BY = {
         "tfdistill/report/plot/timeline"
     ),
     "test_models": "tfdistill/models/attention",
+    "test_tokenization": "tfdistill/tokenization/tokenizer",
 }
 
 

@@ -10,6 +10,7 @@ from tfdistill.benchmark import inputs
 from tfdistill.benchmark.subjects import feeds_for, open_subject
 from tfdistill.io import files
 from tfdistill.tflite.golden import Example, read_golden
+from tfdistill.tokenization.wordpiece import WordPiece
 
 
 def test_an_export_folder_is_fed_with_its_golden_examples(export_folder):
@@ -103,7 +104,7 @@ def test_a_malformed_golden_file_is_explained(tmp_path):
 
 def test_pairs_of_words_have_two_parts_with_their_types_and_no_words_are_explained():
     vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
-    examples = inputs.examples_of_words(vocab, 12, np.random.default_rng(0), pairs=True)
+    examples = inputs.examples_of_words(WordPiece(vocab), 12, np.random.default_rng(0), pairs=True)
     for example in examples:
         assert 6 <= len(example.input_ids) <= 12
         first, second, rest = " ".join(vocab[i] for i in example.input_ids[1:]).split("[SEP]")
@@ -111,12 +112,13 @@ def test_pairs_of_words_have_two_parts_with_their_types_and_no_words_are_explain
         cut = example.input_ids.index(3) + 1
         assert example.token_type_ids == (0,) * cut + (1,) * (len(example.input_ids) - cut)
     with pytest.raises(errors.VocabularyError, match="whole words"):
-        inputs.examples_of_words(["[CLS]", "[SEP]", "##a", "!"], 8, np.random.default_rng(0))
+        none = WordPiece([*vocab[:5], "##a", "!"])
+        inputs.examples_of_words(none, 8, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("pairs", [False, True])
 def test_made_up_sentences_fit_the_shortest_lengths(pairs):
-    vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
+    vocab = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"])
     for length in (3, 4, 5, 6, 8):
         for example in inputs.examples_of_words(vocab, length, np.random.default_rng(0)):
             assert 3 <= len(example.input_ids) <= length

@@ -109,8 +109,7 @@ def test_a_lead_in_does_not_move_what_the_samples_are_fed_with(monkeypatch, kind
     monkeypatch.setattr(worker, "open_file", lambda job: None)
     monkeypatch.setattr(worker, "SignatureRunner", Recorder)
     monkeypatch.setattr(worker, "Signature", Recorder)
-    fast = types.SimpleNamespace(encode_typed=lambda text, pair, longest: ([int(text)], [0]))
-    tokenizer = types.SimpleNamespace(fast=fast)
+    tokenizer = types.SimpleNamespace(encode_typed=lambda text, pair, longest: ([int(text)], [0]))
     monkeypatch.setattr(reading, "read_tokenizer", lambda **_: tokenizer)
     job = {"warmup": 0, "spawned_ns": 0, "threads": 1, "signature": {}, "tokenizer": {}}
     job["feeds"] = [{"input_ids": [i], "token_type_ids": [0]} for i in range(3)]

@@ -97,7 +97,7 @@ def test_a_saved_classifier_comes_back_whole(name, tmp_path, vocab_file):
     assert loaded.config == models.config_of(loaded.model) == config
     assert loaded.labels == ("x", "y", "z")
     assert loaded.tokenizer.lower_case is False
-    assert loaded.tokenizer.vocab_text == vocab_file.read_text()
+    assert loaded.tokenizer.file_text == vocab_file.read_text()
     assert len(loaded.report.loaded) == len(model.weights)
     assert not loaded.report.fresh
 

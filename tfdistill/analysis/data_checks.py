@@ -15,7 +15,7 @@ from tfdistill.data.unlabelled import example_keys, example_numbers
 from tfdistill.tasks import Examples, TaskSpec, label_cells, pair_metrics
 
 if TYPE_CHECKING:
-    from tfdistill.tokenization.wordpiece import WordPiece
+    from tfdistill.tokenization.tokenizer import Tokenizer
 
 _SHOWN = 3  # examples of a fault that a message shows
 _MOST_SIMILAR = 0.02  # share of development texts that may be similar to training texts
@@ -234,7 +234,7 @@ def _check_majority(
                 )
 
 
-def check_words(ids: np.ndarray, tokenizer: WordPiece) -> DataFindings:
+def check_words(ids: np.ndarray, tokenizer: Tokenizer) -> DataFindings:
     """Looks for words that a vocabulary cannot write; marks of punctuation do not count.
 
     Args:
@@ -244,7 +244,7 @@ def check_words(ids: np.ndarray, tokenizer: WordPiece) -> DataFindings:
     Returns:
       A fault where more than 5% of the words are unknown.
     """
-    begins = np.array([not token.startswith("##") and token.isalnum() for token in tokenizer.vocab])
+    begins = np.array([tokenizer.word_of(token).isalnum() for token in tokenizer.vocab])
     begins[tokenizer.unk_id] = True
     words = np.count_nonzero(begins[ids])
     unknown = np.count_nonzero(ids == tokenizer.unk_id)

@@ -15,8 +15,8 @@ from tfdistill import errors, models, weights
 from tfdistill.augmentation import variants
 from tfdistill.data import vectors, vocab
 from tfdistill.io import files
-from tfdistill.tasks.encoded import EncodedExamples, pad
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tasks.encoded import join, pad, runs_of
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 _NO_LIMIT = np.iinfo(np.int32).max
 _LEAST_LENGTH = 8  # tokens that a masked text needs: [CLS], [MASK], [SEP], [SEP] and some context
@@ -31,7 +31,7 @@ class _Query(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Tokens, special ones included."""
+        """Tokens, the special ones of a BERT included."""
         return len(self.first) + len(self.second) + 3
 
 
@@ -70,7 +70,7 @@ class CandidateFinder:
     def __init__(
         self,
         model: keras.Model,
-        tokenizer: WordPiece,
+        tokenizer: Tokenizer,
         word_vectors: vectors.WordVectors | None,
         *,
         num_candidates: int = 15,
@@ -94,10 +94,8 @@ class CandidateFinder:
         self.max_length = longest
         self._model, self._tokenizer, self._vectors = model, tokenizer, word_vectors
         self._token_budget = token_budget
-        self._is_word = np.zeros(config.vocab_size, bool)
-        for token_id, token in enumerate(tokenizer.vocab):
-            special = token.startswith("[") and token.endswith("]") and len(token) > 2
-            self._is_word[token_id] = not (special or token.startswith("##"))
+        self._words = [tokenizer.word_of(token) for token in tokenizer.vocab]
+        self._words += [""] * (config.vocab_size - tokenizer.vocab_size)
         self._best = _best_tokens(model, num_candidates)
 
     def identity(self) -> dict[str, Any]:
@@ -133,6 +131,7 @@ class CandidateFinder:
         pieces = self._pieces({word for row in words for word in row})
         candidates_of: list[dict[int, list[str]]] = []
         queries: list[_Query] = []
+        room = self.max_length - 2 - self._tokenizer.template.separators
         guessed: list[tuple[int, int]] = []  # text and position of each query
         composed: list[tuple[int, int]] = []  # and of each word of several pieces
         for index, row in enumerate(words):
@@ -143,7 +142,7 @@ class CandidateFinder:
             text = np.concatenate(ids) if ids else np.empty(0, np.int32)
             for position in positions:
                 if len(ids[position]) == 1:
-                    queries.append(_query(text, int(starts[position]), self.max_length))
+                    queries.append(_query(text, int(starts[position]), room))
                     guessed.append((index, position))
                 else:
                     composed.append((index, position))
@@ -173,7 +172,7 @@ class CandidateFinder:
             batch_features = {name: tf.constant(features[name]) for name in self._model.input_names}
             best = np.sort(self._best(batch_features).numpy(), axis=1)  # (batch, K)
             for index, tokens in zip(batch, best, strict=True):
-                answers[index] = [self._tokenizer.vocab[t] for t in tokens if self._is_word[t]]
+                answers[index] = [self._words[t] for t in tokens if self._words[t]]
         return answers
 
 
@@ -181,7 +180,7 @@ def load_finder(
     source: files.Path,
     *,
     vectors_file: files.Path | None = None,
-    tokenizer: WordPiece | None = None,
+    tokenizer: Tokenizer | None = None,
     max_length: int,
     dtype_policy: str = "float32",
     **options: Any,
@@ -216,7 +215,7 @@ def load_finder(
     return CandidateFinder(model, tokenizer, word_vectors, max_length=longest, **options)
 
 
-def _checked_config(model: keras.Model, tokenizer: WordPiece) -> models.EncoderConfig:
+def _checked_config(model: keras.Model, tokenizer: Tokenizer) -> models.EncoderConfig:
     if not models.read_head(model).traits.predicts_words:
         raise errors.ShapeError(
             f"model {model.name!r}",
@@ -241,9 +240,8 @@ def _best_tokens(model: keras.Model, count: int) -> Any:
     return best
 
 
-def _query(text: np.ndarray, position: int, max_length: int) -> _Query:
-    """Cuts a masked text and its repetition to `max_length` tokens."""
-    room = max_length - 3
+def _query(text: np.ndarray, position: int, room: int) -> _Query:
+    """Cuts a masked text and its repetition to `room` tokens, special ones not counted."""
     if len(text) <= room:
         return _Query(text, text[: room - len(text)], position)
     start = min(max(position - room // 2, 0), len(text) - room)
@@ -260,20 +258,17 @@ def _batches(lengths: Sequence[int], token_budget: int) -> Iterator[np.ndarray]:
         start += count
 
 
-def _features(queries: Sequence[_Query], tokenizer: WordPiece) -> dict[str, np.ndarray]:
+def _features(queries: Sequence[_Query], tokenizer: Tokenizer) -> dict[str, np.ndarray]:
     """Puts queries side by side: arrays (batch, longest), int32."""
-    cls, sep = [tokenizer.cls_id], [tokenizer.sep_id]
-    parts = [part for q in queries for part in (cls, q.first, sep, q.second, sep)]
-    types = [np.repeat([0, 1], [len(q.first) + 2, len(q.second) + 1]) for q in queries]
-    offsets = np.cumsum([0, *(query.length for query in queries)])
-    masked = offsets[:-1] + 1 + np.array([query.position for query in queries])
-    ids = np.concatenate(parts).astype(np.int32)
-    ids[masked] = tokenizer.mask_id
-    is_masked = np.zeros(len(ids), np.int32)
-    is_masked[masked] = 1
-    rows = EncodedExamples(
-        ids, offsets, np.concatenate(types).astype(np.uint8), pad_id=tokenizer.pad_id
+    rows = join(
+        runs_of([query.first for query in queries]),
+        runs_of([query.second for query in queries]),
+        tokenizer.template,
     )
+    masked = rows.offsets[:-1] + 1 + np.array([query.position for query in queries])
+    rows.ids[masked] = tokenizer.mask_id
+    is_masked = np.zeros(len(rows.ids), np.int32)
+    is_masked[masked] = 1
     return pad(rows, range(len(queries)), tokens={"prediction_mask": (is_masked, 0)})
 
 

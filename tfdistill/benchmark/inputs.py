@@ -10,6 +10,7 @@ from tfdistill import errors
 from tfdistill.io import files
 from tfdistill.tflite.golden import Example
 from tfdistill.tflite.signature import Signature
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 NUM_GENERATED = 16  # examples per length where none are recorded
 
@@ -25,7 +26,7 @@ class LabelledExample(Example):
 
 
 def examples_of_words(
-    vocab: list[str],
+    tokenizer: Tokenizer,
     length: int,
     rng: np.random.Generator,
     count: int = NUM_GENERATED,
@@ -34,18 +35,15 @@ def examples_of_words(
 ) -> list[Example]:
     """Makes sentences of whole words of a vocabulary that fill between half and all of `length`.
 
-    Every word is one entry of the vocabulary, so the ids are known without a tokenizer. [CLS] and
-    [SEP] count. With `pairs` the first third of the words is the first text, the others are the
-    second.
+    Every word is one entry of the vocabulary. Special tokens count. With `pairs` the first third of
+    the words is the first text, the others are the second.
     """
-    words = [i for i, entry in enumerate(vocab) if entry.isalpha() and entry == entry.lower()]
-    if not words or "[CLS]" not in vocab or "[SEP]" not in vocab:
-        raise errors.VocabularyError(
-            "vocabulary", "[CLS], [SEP] and whole words", f"{len(words)} words of {len(vocab)}"
-        )
-    cls, sep = vocab.index("[CLS]"), vocab.index("[SEP]")
+    entries = [tokenizer.word_of(entry) for entry in tokenizer.vocab]
+    words = [i for i, entry in enumerate(entries) if entry.isalpha() and entry == entry.lower()]
+    if not words:
+        raise errors.VocabularyError("vocabulary", "whole words", f"none of {len(entries)}")
     examples = []
-    special = 3 if pairs else 2
+    special = 2 + tokenizer.template.separators * pairs
     for _ in range(count):
         low, high = max(1, length // 2 - 1), max(2, length - special + 1)
         drawn = [
@@ -53,10 +51,9 @@ def examples_of_words(
         ]
         cut = max(1, len(drawn) // 3) if pairs and len(drawn) > 1 else len(drawn)
         first, second = drawn[:cut], drawn[cut:]
-        ids = (cls, *first, sep, *second, *([sep] if second else []))
-        types = (0,) * (cut + 2) + (1,) * (len(ids) - cut - 2)
-        text, pair = (" ".join(vocab[i] for i in part) for part in (first, second))
-        examples.append(Example(ids, types, text, pair or None))
+        text, pair = (" ".join(entries[i] for i in part) for part in (first, second))
+        ids, types = tokenizer.encode_typed(text, pair or None, length)
+        examples.append(Example(tuple(ids), tuple(types), text, pair or None))
     return examples
 
 

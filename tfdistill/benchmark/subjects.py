@@ -19,7 +19,7 @@ from tfdistill.tflite import roles
 from tfdistill.tflite.described import check_signatures
 from tfdistill.tflite.golden import Example, read_golden
 from tfdistill.tflite.signature import Signature
-from tfdistill.tokenization.reading import read_vocab
+from tfdistill.tokenization.reading import exported_tokenizer
 
 _MOST_TEXTS = 32
 
@@ -76,12 +76,15 @@ def open_subject(
         examples = read_golden(safe_paths.inside(file.parent, described.golden_file.file))
     if not examples:
         rng = np.random.default_rng(seed)
-        if vocab_file is not None:
-            source, vocab = "vocabulary", read_vocab(vocab_file)
-            task = described.task if described is not None else None
+        if described is not None and described.tokenizer is not None:
+            source = "vocabulary"
+            tokenizer = exported_tokenizer(file.parent, described.tokenizer)
+            task = described.task
             pairs = task is not None and bool(task.pair or task.span)
             examples = tuple(
-                e for n in signatures for e in inputs.examples_of_words(vocab, n, rng, pairs=pairs)
+                e
+                for n in signatures
+                for e in inputs.examples_of_words(tokenizer, n, rng, pairs=pairs)
             )
         else:
             source = "random"

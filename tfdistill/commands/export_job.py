@@ -14,7 +14,7 @@ from tfdistill import config, errors, manifest
 from tfdistill.commands import options
 from tfdistill.manifest.confidence import Confidence
 from tfdistill.tokenization.reading import exported_tokenizer
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from tfdistill.manifest import Manifest
@@ -86,7 +86,7 @@ class Job:
         max_length = min(self.settings.max_length, longest)
         return fitting_lengths(self.source.model, max_length, examples)
 
-    def read_by(self, model: Any, tokenizer: WordPiece) -> Job:
+    def read_by(self, model: Any, tokenizer: Tokenizer) -> Job:
         """The same job with a model of other words."""
         source = dataclasses.replace(self.source, model=model, tokenizer=tokenizer)
         return dataclasses.replace(self, source=source)
@@ -258,7 +258,7 @@ def _fit_size(
 
     job = dataclasses.replace(job, named_lengths=job.lengths)  # those of the whole vocabulary
 
-    def requested(model: Any, tokenizer: WordPiece) -> ExportRequest:
+    def requested(model: Any, tokenizer: Tokenizer) -> ExportRequest:
         reading = job.read_by(model, tokenizer)
         arguments = options_of(args, reading, calibrate=calibrated(args, {}), name=name)
         return ExportRequest(model, file, quantize=args.quantize, **arguments)

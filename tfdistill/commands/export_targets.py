@@ -11,7 +11,7 @@ from tfdistill import errors
 from tfdistill.commands import options
 from tfdistill.commands.export_job import Job
 from tfdistill.io import work_folder
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +79,7 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
         _check_hf(model, job.source.tokenizer)
 
 
-def _check_hf(model: Any, tokenizer: WordPiece) -> None:
+def _check_hf(model: Any, tokenizer: Tokenizer) -> None:
     from tfdistill import models
     from tfdistill.weights import hf_config
 

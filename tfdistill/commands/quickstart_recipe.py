@@ -14,7 +14,7 @@ from tfdistill import analysis, config, models, tasks
 from tfdistill.analysis import promises
 from tfdistill.commands.quickstart_plan import QuickstartPlan
 from tfdistill.tokenization.reading import read_tokenizer
-from tfdistill.tokenization.wordpiece import WordPiece, whole_lengths
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from tfdistill.data.labelled_file import LabelledFile
@@ -231,7 +231,7 @@ def is_small(teacher: models.EncoderConfig, length: int) -> bool:
     return models.flops(teacher, length) <= usual
 
 
-def choose_length(tokenizer: WordPiece, data: LabelledFile, *, positions: int) -> TextLengths:
+def choose_length(tokenizer: Tokenizer, data: LabelledFile, *, positions: int) -> TextLengths:
     """The length that fits the training texts; see `fit_length` and `analysis.check_words`.
 
     Of more than `_READ` texts so many are drawn: the share that is cut is then known to 0.05%.
@@ -240,7 +240,7 @@ def choose_length(tokenizer: WordPiece, data: LabelledFile, *, positions: int) -
     if len(train) > _READ:
         train = train.select(np.sort(np.random.default_rng(0).permutation(len(train))[:_READ]))
     ids, counts = tokenizer.pieces([*train.texts, *(train.pairs or ())])
-    tokens = whole_lengths(counts, train.pairs)
+    tokens = tokenizer.whole_lengths(counts, train.pairs)
     length, note = fit_length(tokens, positions)
     if train is not data.sets["train"]:
         note += f"; {_READ:,} of the texts were counted"

@@ -26,7 +26,7 @@ from tfdistill.data import vocab as vocabularies
 from tfdistill.io import files
 from tfdistill.tokenization.library import SPECIAL_TOKENS, SUFFIX_INDICATOR
 from tfdistill.tokenization.reading import as_tokenizer
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 _TABLE = "word_embeddings"
 # Layers with something for each token -> the axis of their weights that counts the tokens.
@@ -70,8 +70,8 @@ class PrunedVocabulary:
     model: keras.Model
     old_ids: np.ndarray
     num_before: int
-    tokenizer: WordPiece
-    tokenizer_before: WordPiece
+    tokenizer: Tokenizer
+    tokenizer_before: Tokenizer
 
     def write_vocab(self, path: files.Path) -> None:
         """Writes the new vocab.txt, whole or not at all."""
@@ -109,7 +109,7 @@ class PrunedVocabulary:
 
 def prune_vocabulary(
     model: keras.Model,
-    tokenizer: WordPiece | files.Path,
+    tokenizer: Tokenizer | files.Path,
     corpus: files.Path | Iterable[str],
     *,
     min_count: int = 1,
@@ -160,12 +160,12 @@ def prune_vocabulary(
         ),
         old_ids=old_ids,
         num_before=config.vocab_size,
-        tokenizer=tokenizer.with_tokens([tokenizer.vocab[index] for index in old_ids]),
+        tokenizer=tokenizer.subset(old_ids),
         tokenizer_before=tokenizer,
     )
 
 
-def count_pieces(texts: Iterable[str], tokenizer: WordPiece) -> np.ndarray:
+def count_pieces(texts: Iterable[str], tokenizer: Tokenizer) -> np.ndarray:
     """Counts how often texts, read once, use each token: int64 (vocab_size,).
 
     The special tokens that frame a text are not counted. Refuses texts without a word.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from tfdistill.tasks import Examples
-    from tfdistill.tokenization.wordpiece import WordPiece
+    from tfdistill.tokenization.tokenizer import Tokenizer
 
 __all__ = ["Batches", "EncodedExamples", "encode_examples"]
 
@@ -272,7 +272,7 @@ def _check_extra(extra: Mapping[str, np.ndarray], count: int) -> None:
 
 def encode_examples(
     examples: Examples,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     max_length: int = 128,
     *,
     weights: np.ndarray | None = None,

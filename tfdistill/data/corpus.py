@@ -13,10 +13,10 @@ from tfdistill.data import textspans
 from tfdistill.io import storage
 from tfdistill.io.files import Path
 from tfdistill.tasks import tables
-from tfdistill.tasks.encoded import EncodedExamples, check_max_length
+from tfdistill.tasks.encoded import EncodedExamples, Runs, check_max_length, join, runs_of
 
 if TYPE_CHECKING:
-    from tfdistill.tokenization.wordpiece import WordPiece
+    from tfdistill.tokenization.tokenizer import Tokenizer
 
 # The end of a sentence: a mark, perhaps closing quotes or brackets, then space and a beginning.
 _SENTENCE_END = re.compile(r"""(?<=[.!?])(["'”’)\]]*)\s+(?=["'“‘(\[]*[^\W_a-z])|(?<=[。！？])""")
@@ -51,7 +51,7 @@ def split_sentences(line: str) -> list[str]:
 
 def encode_corpus(
     paths: Path | Sequence[Path],
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     max_length: int = 128,
     *,
     max_tokens: int | None = None,
@@ -86,7 +86,7 @@ class TokenizedSentences(NamedTuple):
     documents: np.ndarray  # int64 (documents,), the sentence that begins each document
 
 
-def tokenize_sentences(parts: Iterable[list[str]], tokenizer: WordPiece) -> TokenizedSentences:
+def tokenize_sentences(parts: Iterable[list[str]], tokenizer: Tokenizer) -> TokenizedSentences:
     """Splits documents, given by their lines, into sentences and tokenizes them whole."""
     sentences: list[str] = []
     starts: list[int] = []
@@ -102,10 +102,10 @@ def tokenize_sentences(parts: Iterable[list[str]], tokenizer: WordPiece) -> Toke
     )
 
 
-def check_room(max_length: int, *, paired: bool = False) -> int:
+def check_room(max_length: int, *, paired: bool = False, separators: int = 1) -> int:
     """Returns the tokens of text that an example holds, at least one."""
-    check_max_length(max_length, paired=paired)
-    room = max_length - (3 if paired else 2)
+    check_max_length(max_length, paired=paired, separators=separators)
+    room = max_length - 2 - separators * paired
     if room < 1:
         raise errors.DataError("max_length", "room for a token of text", max_length)
     return room
@@ -163,16 +163,9 @@ def _draw(blocks: list[Block], max_tokens: int, generator: np.random.Generator) 
     return [blocks[position] for position in np.sort(order[:enough])]
 
 
-def assemble(blocks: list[Block], ids: np.ndarray, tokenizer: WordPiece) -> EncodedExamples:
+def assemble(blocks: list[Block], ids: np.ndarray, tokenizer: Tokenizer) -> EncodedExamples:
     """Writes blocks, at least one, which point into `ids`, as ``[CLS] a [SEP]``."""
-    cls = np.array([tokenizer.cls_id], np.int32)
-    sep = np.array([tokenizer.sep_id], np.int32)
     # In the flat ids, [SEP] [CLS] separate the sentences of a block.
-    rows = [[cls, *(ids[begin:end] for begin, end in block), sep] for block in blocks]
-    flat = np.concatenate([part for row in rows for part in row])
-    return EncodedExamples(
-        ids=flat,
-        offsets=np.cumsum([0, *(sum(map(len, row)) for row in rows)]),
-        types=np.zeros(len(flat), np.uint8),
-        pad_id=tokenizer.pad_id,
-    )
+    rows = [np.concatenate([ids[begin:end] for begin, end in block]) for block in blocks]
+    nothing = Runs(ids[:0], np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64))
+    return join(runs_of(rows), nothing, tokenizer.template, has_pair=np.zeros(len(rows), bool))

@@ -14,10 +14,9 @@ import tensorflow as tf
 import tensorflow_text as text_ops
 
 from tfdistill import errors
-from tfdistill.tokenization.library import SUFFIX_INDICATOR
 
 if TYPE_CHECKING:
-    from tfdistill.tokenization.wordpiece import WordPiece
+    from tfdistill.tokenization.tokenizer import Tokenizer
 
 NO_LABEL = -100
 _ROWS, _VALUES, _REPLACEMENTS = range(3)  # independent streams of random numbers
@@ -59,7 +58,7 @@ class Masker:
 
     def __init__(
         self,
-        tokenizer: WordPiece,
+        tokenizer: Tokenizer,
         *,
         rate: float = 0.15,
         mask_token_rate: float = 0.8,
@@ -89,8 +88,7 @@ class Masker:
             self._log_weights = _log_weights(np.asarray(token_counts), len(vocab), smoothing)
         self._begins_word = None
         if whole_words:
-            suffix = SUFFIX_INDICATOR
-            self._begins_word = np.array([not token.startswith(suffix) for token in vocab])
+            self._begins_word = tokenizer.begins_word
 
     def __call__(self, features: Features, seed: Any) -> Features:
         """Masks one batch; runs in a graph.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,10 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data.corpus import TokenizedSentences
-from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples, join, runs_of
 
 if TYPE_CHECKING:
-    from tfdistill.tokenization.wordpiece import WordPiece
+    from tfdistill.tokenization.tokenizer import Tokenizer
 
 FOLLOWS, RANDOM = 0, 1
 _RANDOM_PAIR = 0.5
@@ -23,7 +24,7 @@ _Span = tuple[int, int]
 
 def sentence_pairs(
     sentences: TokenizedSentences,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     room: int,
     *,
     short_probability: float,
@@ -129,23 +130,17 @@ def _trim(first: int, second: int, room: int, generator: np.random.Generator) ->
 def _assemble(
     pairs: list[tuple[list[_Span], list[_Span], int]],
     ids: np.ndarray,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     room: int,
     generator: np.random.Generator,
 ) -> EncodedExamples:
-    cls = np.array([tokenizer.cls_id], np.int32)
-    sep = np.array([tokenizer.sep_id], np.int32)
-    rows, types = [], []
+    firsts, seconds = [], []
     for first, second, _ in pairs:
         a, b = (np.concatenate([ids[begin:end] for begin, end in half]) for half in (first, second))
         (front_a, back_a), (front_b, back_b) = _trim(len(a), len(b), room, generator)
         a, b = a[front_a : len(a) - back_a], b[front_b : len(b) - back_b]
-        rows.append(np.concatenate([cls, a, sep, b, sep]))
-        types.append((np.arange(len(rows[-1])) >= len(a) + 2).astype(np.uint8))
-    return EncodedExamples(
-        ids=np.concatenate(rows),
-        offsets=np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64),
-        types=np.concatenate(types),
-        labels=np.array([label for _, _, label in pairs], np.int32),
-        pad_id=tokenizer.pad_id,
-    )
+        firsts.append(a)
+        seconds.append(b)
+    examples = join(runs_of(firsts), runs_of(seconds), tokenizer.template)
+    labels = np.array([label for _, _, label in pairs], np.int32)
+    return dataclasses.replace(examples, labels=labels)

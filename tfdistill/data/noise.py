@@ -10,7 +10,7 @@ from tfdistill import errors
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tfdistill.tokenization.wordpiece import WordPiece
+    from tfdistill.tokenization.tokenizer import Tokenizer
 
 HIGHEST_RATE = 0.5
 # Independent streams of random numbers.
@@ -34,7 +34,7 @@ class TokenNoise:
     """
 
     def __init__(
-        self, tokenizer: WordPiece, *, share: float = 0.5, highest_rate: float = HIGHEST_RATE
+        self, tokenizer: Tokenizer, *, share: float = 0.5, highest_rate: float = HIGHEST_RATE
     ):
         """Checks the options; see the class."""
         _check_share(share)
@@ -89,11 +89,10 @@ class PairNoise:
     Reference: as for `TokenNoise`.
     """
 
-    def __init__(self, tokenizer: WordPiece, *, share: float = 0.5):
+    def __init__(self, tokenizer: Tokenizer, *, share: float = 0.5):
         """Checks the option; see the class."""
         _check_share(share)
-        self._separator, self._padding = tokenizer.sep_id, tokenizer.pad_id
-        self._share = share
+        self._template, self._share = tokenizer.template, share
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: Any) -> dict[str, tf.Tensor]:
         """Changes the three inputs of texts, rows ``[CLS] A [SEP] B [SEP]``; runs in a graph.
@@ -103,10 +102,14 @@ class PairNoise:
         import tensorflow as tf
 
         ids, mask = features["input_ids"], features["attention_mask"]
-        types = features["token_type_ids"]
+        types, template = features["token_type_ids"], self._template
         rows, width = tf.unstack(tf.shape(ids))
-        seconds = tf.reduce_sum(types * mask, axis=1)  # (batch,): B [SEP]
-        firsts = tf.reduce_sum(mask, axis=1) - seconds  # [CLS] A [SEP]
+        ends = tf.cast(ids == template.sep_id, mask.dtype) * mask
+        paired = tf.reduce_sum(ends, axis=1) > template.separators
+        firsts = (
+            tf.argmax(ends, axis=1, output_type=tf.int32) + template.separators
+        )  # [CLS] A [SEP]
+        seconds = tf.where(paired, tf.reduce_sum(mask, axis=1) - firsts, 0)  # (batch,): B [SEP]
 
         def uniform(stream: int) -> tf.Tensor:
             return tf.random.stateless_uniform(
@@ -119,25 +122,30 @@ class PairNoise:
         unrelated, equal = drawn < third, (drawn >= third) & (drawn < 2 * third)
         # Where the texts of the new pair begin, and how many tokens they have.
         start = tf.where(unrelated | equal, 1, firsts)
-        length = tf.where(unrelated | equal, firsts - 2, seconds - 1)
+        first_length = firsts - 1 - template.separators
+        length = tf.where(unrelated | equal, first_length, seconds - 1)
         sources = tf.where(unrelated, partners, tf.range(rows))
         other_start = tf.where(unrelated, tf.gather(firsts, partners), 1)
         other_length = tf.minimum(
-            tf.where(unrelated, tf.gather(seconds, partners) - 1, firsts - 2), width - 3 - length
+            tf.where(unrelated, tf.gather(seconds, partners) - 1, first_length),
+            width - 2 - template.separators - length,
         )
 
         position = tf.range(width)[None]  # (1, tokens)
-        middle = 1 + length[:, None]  # of the first [SEP]; (batch, 1)
-        end = middle + 1 + other_length[:, None]  # of the second
+        first_end = 1 + length[:, None]  # (batch, 1)
+        middle = length[:, None] + template.separators  # of the last [SEP] between the texts
+        end = middle + 1 + other_length[:, None]  # of the one behind them
         first = _shifted(ids, start[:, None] + position - 1)
         second = _shifted(tf.gather(ids, sources), other_start[:, None] + position - middle - 1)
-        new_ids = tf.where(position < middle, first, second)
-        new_ids = tf.where((position == middle) | (position == end), self._separator, new_ids)
-        new_ids = tf.where(position > end, self._padding, new_ids)
+        new_ids = tf.where(position < first_end, first, second)
+        between = (position >= first_end) & (position <= middle)
+        new_ids = tf.where(between | (position == end), template.sep_id, new_ids)
+        new_ids = tf.where(position > end, template.pad_id, new_ids)
         new = {
             "input_ids": tf.where(position == 0, ids[:, :1], new_ids),
             "attention_mask": tf.cast(position <= end, mask.dtype),
-            "token_type_ids": tf.cast((position > middle) & (position <= end), types.dtype),
+            "token_type_ids": template.second_type
+            * tf.cast((position > middle) & (position <= end), types.dtype),
         }
         return {**features} | {
             name: tf.ensure_shape(

@@ -21,7 +21,7 @@ from tfdistill.io import files, storage, work_folder
 from tfdistill.tokenization.reading import read_tokenizer, read_vocab
 
 if TYPE_CHECKING:
-    from tfdistill.tokenization.wordpiece import WordPiece
+    from tfdistill.tokenization.tokenizer import Tokenizer
 
 _FINGERPRINTED = 1 << 20  # bytes at each end of a source
 KIND = "corpus"
@@ -44,16 +44,16 @@ class _Preparation:
     vocab_file: str
     settings: dict[str, Any]
 
-    def setup(self) -> WordPiece:
+    def setup(self) -> Tokenizer:
         return read_tokenizer(self.vocab_file, self.settings["lower_case"])
 
-    def process(self, unit: parallel.WorkUnit, tools: WordPiece) -> None:
+    def process(self, unit: parallel.WorkUnit, tools: Tokenizer) -> None:
         shard_files.write_entry(_write(unit.task, self.settings, tools), unit.target)
 
 
 def prepare_corpus(
     paths: textspans.Path | Sequence[textspans.Path],
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     folder: files.Path,
     *,
     max_length: int = 128,
@@ -118,6 +118,10 @@ def prepare_corpus(
         "vocabulary": tokenizer.digest,
     }
     _check_options(settings, workers)
+    if next_sentence and not tokenizer.template.second_type:
+        raise errors.DataError(
+            "next_sentence", "a vocabulary whose second texts have a type", tokenizer.kind
+        )
     if pipeline is not None:
         if workers != 1:
             raise errors.DataError(
@@ -146,7 +150,8 @@ def prepare_corpus(
         )
         for unfinished in root.glob(".part-*.tfrecord"):  # of a preparation that was killed
             unfinished.unlink()
-        vocabularies.write_vocab(tokenizer.vocab, root / shard_files.VOCAB)
+        vocab_file = root / tokenizer.file_name
+        files.atomic_write_text(vocab_file, tokenizer.file_text)
         shard_files.write_manifest(corpus, root)
         for left in root.glob(f"{_ENTRIES}*"):  # the manifest has now what was good
             storage.remove_folder(left)
@@ -158,7 +163,7 @@ def prepare_corpus(
                 what = f"{span.path}, bytes {span.begin} to {span.end}"
                 task = _Range(number, span, str(root / f"{name}.tfrecord"))
                 todo.append(parallel.WorkUnit(what, str(entries / f"{name}.json"), task))
-        work = _Preparation(str(root / shard_files.VOCAB), settings)
+        work = _Preparation(str(vocab_file), settings)
         try:
             for unit in parallel.run(
                 work, todo, workers=workers, pipeline=pipeline, tools=tokenizer
@@ -233,7 +238,7 @@ def _finished(
             f"corpus {folder}", "no earlier one", "one", "Use --resume or --overwrite."
         )
     record = shard_files.read_manifest(folder)
-    vocabulary = read_vocab(folder / shard_files.VOCAB)
+    vocabulary = read_vocab(shard_files.vocab_file(folder))
     vocabularies.check_same_vocabulary(vocabulary, vocab, names=("corpus", "model"))
     now = {**wanted.settings, "sources": wanted.sources}
     before = {**record.settings, "sources": record.sources}
@@ -267,7 +272,7 @@ def _text_of(span: textspans.TextSpan, settings: dict[str, Any]) -> tuple[str, s
     return text, hashlib.sha256(text.encode()).hexdigest()
 
 
-def _write(part: _Range, settings: dict[str, Any], tokenizer: WordPiece) -> shard_files.Shard:
+def _write(part: _Range, settings: dict[str, Any], tokenizer: Tokenizer) -> shard_files.Shard:
     text, digest = _text_of(part.span, settings)
     sentences = corpora.tokenize_sentences(textspans.documents(text), tokenizer)
     generator = np.random.default_rng([settings["seed"], part.number])

@@ -21,11 +21,11 @@ from tfdistill import errors
 from tfdistill.data import vocab as vocabularies
 from tfdistill.io import files, reading, safe_paths, storage
 from tfdistill.tasks.encoded import EncodedExamples
-from tfdistill.tokenization.reading import read_vocab
+from tfdistill.tokenization.reading import JSON_FILE, VOCAB_FILE, read_tokenizer
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
 MANIFEST = "corpus.json"
-VOCAB = "vocab.txt"
 _PARSED_AT_ONCE = 4096  # records
 # Of the settings those that readers need.
 _SETTINGS = {"vocabulary": str, "lower_case": bool, "next_sentence": bool, "max_length": int}
@@ -158,16 +158,16 @@ def open_corpus(folder: files.Path, vocab: list[str] | None = None) -> PreparedC
         fault = _size_fault(shard, opened, sizes)
         if fault:
             raise errors.DataError(fault)
-    tokens = read_vocab(opened / VOCAB)
-    if vocabulary_hash(tokens) != corpus.settings["vocabulary"]:
+    tokenizer = corpus_tokenizer(folder)
+    if tokenizer.digest != corpus.settings["vocabulary"]:
         raise errors.VocabularyError(
-            f"{opened / VOCAB}",
+            tokenizer.vocab_file,
             "the vocabulary that the corpus was prepared with",
             "another one (its hash differs from the manifest's)",
             "Prepare the corpus again.",
         )
     if vocab is not None:
-        vocabularies.check_same_vocabulary(tokens, vocab, names=("corpus", "model"))
+        vocabularies.check_same_vocabulary(tokenizer.vocab, vocab, names=("corpus", "model"))
     return corpus
 
 
@@ -279,7 +279,7 @@ def read_shard(
     first = np.concatenate([np.zeros(0, np.int64), *firsts])
     said = np.concatenate([np.zeros(0, np.int64), *labels])
     for what, values, least, most in (
-        ("id", flat, 0, vocab_size(folder) - 1),
+        ("id", flat, 0, corpus_tokenizer(folder).vocab_size - 1),
         ("first_length", first, 1, lengths),
         ("nsp_label", said, 0, 1),
     ):
@@ -329,11 +329,13 @@ def _size_fault(
     return None
 
 
-def pad_id(folder: files.Path) -> int:
-    """The id of [PAD] in the vocabulary of a corpus."""
-    return read_vocab(storage.located(folder) / VOCAB).index("[PAD]")
+def vocab_file(folder: files.Path) -> Any:
+    """The file in the folder of a corpus that holds its vocabulary."""
+    opened = storage.located(folder)
+    described = opened / JSON_FILE
+    return described if described.is_file() else opened / VOCAB_FILE
 
 
-def vocab_size(folder: files.Path) -> int:
-    """The tokens in the vocabulary of a corpus."""
-    return len(read_vocab(storage.located(folder) / VOCAB))
+def corpus_tokenizer(folder: files.Path) -> Tokenizer:
+    """The tokenizer of a corpus; whether it lower-cases stands in the manifest."""
+    return read_tokenizer(vocab_file(folder), read_manifest(folder).settings["lower_case"])

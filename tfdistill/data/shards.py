@@ -18,7 +18,7 @@ from tfdistill.tasks.encoded import EncodedExamples, pad
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tfdistill.tokenization.wordpiece import WordPiece
+    from tfdistill.tokenization.tokenizer import Tokenizer
 
 __all__ = ["ShardedBatches", "check_shards", "prepare_corpus", "token_counts"]
 
@@ -69,7 +69,7 @@ class ShardedBatches:
         batch_size: int = 32,
         seed: int = 0,
         *,
-        tokenizer: WordPiece | None = None,
+        tokenizer: Tokenizer | None = None,
         shuffle: bool = True,
         bucketing: bool = True,
         window: int = 50,
@@ -92,7 +92,7 @@ class ShardedBatches:
                 "Prepare the corpus again.",
             )
         self.next_sentence = bool(self.corpus.settings["next_sentence"])
-        self._pad_id = shard_files.pad_id(folder)
+        self._pad_id = shard_files.corpus_tokenizer(folder).pad_id
         self._batch_size, self._seed, self._shuffle = batch_size, seed, shuffle
         self._window = window if bucketing else 1
         self._shards_at_once = shards_at_once
@@ -223,7 +223,7 @@ def token_counts(folder: files.Path) -> np.ndarray:
       int64 (vocabulary,), how often each token occurs, special ones included.
     """
     corpus = shard_files.open_corpus(folder)
-    size = shard_files.vocab_size(folder)
+    size = shard_files.corpus_tokenizer(folder).vocab_size
     counts = np.zeros(size, np.int64)
     for shard in corpus.shards.values():
         encoded = shard_files.read_shard(shard, folder, next_sentence=False, pad_id=0)

@@ -13,13 +13,13 @@ from tfdistill.tasks.encoded import EncodedExamples, spans
 
 if TYPE_CHECKING:
     from tfdistill.tokenization.library import LibraryTokenizer
-    from tfdistill.tokenization.wordpiece import WordPiece
+    from tfdistill.tokenization.tokenizer import Tokenizer
 
 
 def encode_words(
     words: Sequence[Sequence[str]],
     tags: Sequence[np.ndarray] | None,
-    tokenizer: WordPiece | LibraryTokenizer,
+    tokenizer: Tokenizer | LibraryTokenizer,
     max_length: int,
 ) -> EncodedExamples:
     """Tokenizes words one by one and puts each word's tag on its first piece.

@@ -11,7 +11,7 @@ from tfdistill import config, tasks
 from tfdistill.data import batches, from_config
 
 if TYPE_CHECKING:
-    from tfdistill.tokenization.wordpiece import WordPiece
+    from tfdistill.tokenization.tokenizer import Tokenizer
 
 EVALUATED = 64  # examples of a batch that is only answered
 
@@ -29,7 +29,7 @@ class TextData:
 
     settings: config.DataConfig
     seed: int
-    tokenizer: WordPiece
+    tokenizer: Tokenizer
     task: tasks.TaskSpec | None
 
     @property
@@ -90,7 +90,7 @@ class TaskData(TextData):
             return encoded
         return encoded.followed_by(self.unlabelled)
 
-    def read_by(self, tokenizer: WordPiece) -> TaskData:
+    def read_by(self, tokenizer: Tokenizer) -> TaskData:
         """The same examples in the same order, in the tokens of another tokenizer."""
         settings, further = self.settings, self.unlabelled_examples
         return dataclasses.replace(
@@ -104,7 +104,7 @@ class TaskData(TextData):
 
 def encode(
     settings: config.DataConfig,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     examples: tasks.Examples,
     max_length: int | None = None,
 ) -> batches.EncodedExamples:

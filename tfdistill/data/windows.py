@@ -19,12 +19,12 @@ from tfdistill.tasks.encoded import EncodedExamples, Runs, SpanSources, join, sp
 
 if TYPE_CHECKING:
     from tfdistill.tokenization.library import LocatedPieces
-    from tfdistill.tokenization.wordpiece import WordPiece
+    from tfdistill.tokenization.tokenizer import Tokenizer
 
 
 def encode_questions(
     questions: Sequence[squad.Question],
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     max_length: int = 384,
     *,
     doc_stride: int = 128,
@@ -47,7 +47,7 @@ def encode_questions(
     context_of = {context: index for index, context in enumerate(contexts)}
     asked_lengths = np.minimum(asked_counts, max_question_length)
     asked_starts = np.cumsum(asked_counts) - asked_counts
-    room = max_length - 3 - int(asked_lengths.max(initial=0))
+    room = max_length - 2 - tokenizer.template.separators - int(asked_lengths.max(initial=0))
     if doc_stride < 1 or room < 1:
         least = max_length - room + 1
         what, expected = ("doc_stride", 1) if doc_stride < 1 else ("max_length", least)
@@ -58,7 +58,7 @@ def encode_questions(
     for index, question in enumerate(questions):
         position = context_of[question.context]
         first, last = int(located.offsets[position]), int(located.offsets[position + 1])
-        size = max_length - 3 - int(asked_lengths[index])
+        size = max_length - 2 - tokenizer.template.separators - int(asked_lengths[index])
         if doc_stride > size and last - first > size:
             raise errors.DataError(
                 "doc_stride",
@@ -75,9 +75,9 @@ def encode_questions(
     encoded = join(
         Runs(asked_ids, asked_starts[source], asked_lengths[source]),
         Runs(located.ids, begin, end - begin),
-        tokenizer.special_ids,
+        tokenizer.template,
     )
-    text_starts = asked_lengths[source] + 2
+    text_starts = asked_lengths[source] + 1 + tokenizer.template.separators
     tokens = spans(encoded.offsets[:-1] + text_starts, end - begin)
     pieces = spans(begin, end - begin)
     characters = np.full((encoded.num_tokens, 2), -1, np.int32)

@@ -53,12 +53,13 @@ class SignatureRecord(ManifestPart):
 class TokenizerRecord(ManifestPart):
     """The tokenizer: how text becomes ids."""
 
-    kind: Literal["wordpiece"] = "wordpiece"
+    kind: Literal["wordpiece", "unigram"] = "wordpiece"
     vocab: FileRecord
     vocab_size: int = pydantic.Field(gt=0)
     lower_case: bool
     max_length: int = pydantic.Field(gt=0)
     truncation: Truncation = "end"  # where a longer text is cut, `tasks.encoded.heads_of`
+    prompt: str = ""  # in front of every text, of a pair of the first
 
 
 class SpanRecord(ManifestPart):

@@ -21,7 +21,7 @@ from tfdistill.tflite.agreement import Agreement, Bounds
 from tfdistill.tflite.golden import Example
 from tfdistill.tflite.model import TfliteModel
 from tfdistill.tflite.signature import ROLES, Signature
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _load(
 
 def _examples(
     signatures: Mapping[int, Signature],
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     loaded: weights.LoadedModel,
     texts: Sequence[str],
 ) -> tuple[dict[int, list[Example]], int]:
@@ -226,10 +226,10 @@ def _examples(
     if any(entry.input_of("attention_mask") is None for entry in signatures.values()):
         return examples, rows
     if not texts:
-        sentences = inputs_of_words.examples_of_words(tokenizer.vocab, longest, random, _TEXTS)
+        sentences = inputs_of_words.examples_of_words(tokenizer, longest, random, _TEXTS)
         texts = [*(sentence.text or "" for sentence in sentences), *_HARD]
     for text in texts:
-        ids, types = tokenizer.fast.encode_typed(text, max_length=longest)
+        ids, types = tokenizer.encode_typed(text, max_length=longest)
         fitting = next(length for length in signatures if len(ids) <= length)
         example = Example(tuple(ids), tuple(types), text)
         examples[fitting].append(example)

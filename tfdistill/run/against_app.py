@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from tfdistill import errors
 from tfdistill.io import files, reading
-from tfdistill.tokenization.reading import read_vocab
-from tfdistill.tokenization.wordpiece import WordPiece, vocabulary_fault
+from tfdistill.tokenization.reading import read_tokenizer
+from tfdistill.tokenization.tokenizer import Tokenizer
+from tfdistill.tokenization.wordpiece import vocabulary_fault
 
 
 def check(
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     names: Sequence[str],
     texts: Sequence[str],
     *,
@@ -24,9 +25,9 @@ def check(
     Returns lines about what is right, what is wrong, and what is not known.
     """
     right, wrong, unknown = [], [], []
-    tokens = tokenizer.vocab if vocab_file is None else read_vocab(vocab_file)
-    case = tokenizer.lower_case if cased is None else not cased
-    app = WordPiece(tokens, lower_case=case)
+    whole = tokenizer if vocab_file is None else read_tokenizer(vocab_file, tokenizer.lower_case)
+    case = None if cased is None else not cased
+    app = whole.subset(range(whole.vocab_size)).replace(lower_case=case)
     fault = vocabulary_fault("vocabulary", tokenizer.vocab, app.vocab)
     if not fault and app.lower_case != tokenizer.lower_case:
         fault = errors.explain("lower-casing", tokenizer.lower_case, app.lower_case)
@@ -47,7 +48,7 @@ def check(
     return right, wrong, unknown
 
 
-def _token_fault(tokenizer: WordPiece, app: WordPiece, texts: Sequence[str]) -> list[str]:
+def _token_fault(tokenizer: Tokenizer, app: Tokenizer, texts: Sequence[str]) -> list[str]:
     """Counts the texts that the app tokenizes otherwise; names the first."""
     differing = [t for t in texts if _encoded(tokenizer, t) != _encoded(app, t)]
     if not differing:
@@ -62,5 +63,5 @@ def _token_fault(tokenizer: WordPiece, app: WordPiece, texts: Sequence[str]) -> 
     ]
 
 
-def _encoded(tokenizer: WordPiece, text: str) -> list[int]:
-    return tokenizer.fast.encode(text, max_length=len(text) + 2)  # nothing is cut
+def _encoded(tokenizer: Tokenizer, text: str) -> list[int]:
+    return tokenizer.encode(text, max_length=2 * len(text) + 9)  # nothing is cut

@@ -12,7 +12,7 @@ from tfdistill.data import batches, corpus, masking, shards, streaming, syntheti
 from tfdistill.data.task_data import TextData
 from tfdistill.io import storage
 from tfdistill.tokenization.reading import read_tokenizer
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
 HELD_OUT = 0.01  # of the text under a head for masked words
@@ -22,7 +22,7 @@ HELD_OUT = 0.01  # of the text under a head for masked words
 class Corpus:
     """The text of one stage: `encoded` in memory, or a `folder` of shards."""
 
-    tokenizer: WordPiece
+    tokenizer: Tokenizer
     encoded: batches.EncodedExamples | None = None
     folder: pathlib.Path | None = None
 
@@ -79,7 +79,7 @@ def open_corpus(
     name: str,
     settings: config.Stage | config.TeacherPretrainConfig,
     *,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     max_length: int,
     source: pathlib.Path | None,
     folder: pathlib.Path,
@@ -158,7 +158,7 @@ def open_texts(
     return TextData(settings=recipe.data, seed=seed, tokenizer=tokenizer, task=None), read
 
 
-def tokenizer_of(settings: config.DataConfig, model: str) -> WordPiece:
+def tokenizer_of(settings: config.DataConfig, model: str) -> Tokenizer:
     """The tokenizer that a data section names: that of a model, or of a vocabulary."""
     case, cut = settings.lower_case, settings.truncation
     if settings.vocab != "teacher":
@@ -173,7 +173,7 @@ def _tokenizer(
     folder: pathlib.Path,
     source: pathlib.Path | None,
     sentences: list[str] | None,
-) -> WordPiece:
+) -> Tokenizer:
     """The tokenizer: of teacher or student, a file's, or with words trained on the texts."""
     settings = recipe.data
     if not settings.vocab.startswith("train:"):

@@ -20,7 +20,7 @@ from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.io import files, ledger
 from tfdistill.results import quantities
 from tfdistill.tasks.encoded import EncodedExamples
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class ModelFiles:
     ) -> None:
         data, train = self._data, self._data.train_examples
 
-        def requested(model: keras.Model, tokenizer: WordPiece) -> ExportRequest:
+        def requested(model: keras.Model, tokenizer: Tokenizer) -> ExportRequest:
             texts = data.read_by(tokenizer)
             return ExportRequest(model, path, **{**options, "data": texts})
 

@@ -95,8 +95,9 @@ def embed(
     tokenizer = exported_tokenizer(encoder.folder, record)
     rows = tokenizer.encode_batch(texts, None, record.max_length)
     sizes = np.diff(rows.offsets)
-    if (sizes <= 2).any():
-        first = int(np.argmax(sizes <= 2))
+    empty = sizes <= len(tokenizer.encode(""))
+    if empty.any():
+        first = int(np.argmax(empty))
         raise errors.DataError(places[first], "a text with letters or signs", "blanks alone")
     vectors = []
     with encoder.opened() as file:

@@ -28,7 +28,7 @@ class Source:
 
     model: keras.Model
     labels: tuple[str, ...]  # in the order of its outputs
-    tokenizer: Any  # a `WordPiece`; of a RoBERTa, which is not exported, a `LibraryTokenizer`
+    tokenizer: Any  # a `Tokenizer`; of a RoBERTa, which is not exported, a `LibraryTokenizer`
     limit: int | None  # the most tokens of an example that its tokenizer allows, or None
 
     @property

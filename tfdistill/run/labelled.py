@@ -86,6 +86,7 @@ def _reading(source: inputs.ExportedSource) -> tuple[Any, ...]:
         vocab,
         source.tokenizer.lower_case,
         source.tokenizer.truncation,
+        source.tokenizer.prompt,
         windows,
         None if task is None else task.labels,
     )

@@ -18,13 +18,13 @@ from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.io import files
 from tfdistill.run import corpora, digests, soft_labels
 from tfdistill.tasks import parquet
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
 
 def load_data(
-    path: files.Path | parquet.Frame,
+    path: files.Path | parquet.Template,
     tokenizer: str | os.PathLike[str],
     *,
     task: str | None = None,
@@ -213,7 +213,7 @@ def _class_weights(train: tasks.Examples) -> np.ndarray:
 def _full_lengths(
     examples: tasks.Examples,
     encoded: Any,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     max_length: int,
 ) -> np.ndarray | None:
     """The tokens of each text without a limit, int64 (n,); None where texts are not cut."""

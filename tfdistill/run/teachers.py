@@ -14,7 +14,7 @@ from tfdistill.data import batches, vocab
 from tfdistill.data.task_data import TaskData
 from tfdistill.run import corpora, soft_labels, task_models
 from tfdistill.run.task_models import PRESET
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 from tfdistill.training import optimizers, precision
 from tfdistill.training.precision import MIXED
 from tfdistill.weights import checkpoint as checkpoints
@@ -189,7 +189,7 @@ def general_source(recipe: config.Recipe, root: pathlib.Path) -> str:
 
 def pretrain(
     recipe: config.Recipe,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     text: corpora.Corpus,
     folder: pathlib.Path,
 ) -> tuple[keras.Model, results.PretrainedTeacher]:

@@ -196,32 +196,46 @@ class Runs(NamedTuple):
     lengths: np.ndarray  # int64 (n,)
 
 
-def join(
-    first: Runs,
-    second: Runs,
-    special_ids: Sequence[int],
-    *,
-    has_pair: np.ndarray | None = None,
-) -> EncodedExamples:
-    """Puts ``[CLS] a [SEP]`` or ``[CLS] a [SEP] b [SEP]`` together for n examples at once.
+def runs_of(rows: Sequence[np.ndarray]) -> Runs:
+    """Token ids of n texts, at least one, as `Runs`."""
+    lengths = np.array([len(row) for row in rows], np.int64)
+    return Runs(np.concatenate(rows).astype(np.int32), np.cumsum(lengths) - lengths, lengths)
 
-    `special_ids` are those of [PAD], [UNK], [CLS], [SEP] and [MASK]; `has_pair`, bool (n,), says
-    which examples have b, if only without a token; None: all. The token types of b and its [SEP]
-    are 1.
+
+class Template(NamedTuple):
+    """The special tokens around texts: ``[CLS] a [SEP]``, or ``[CLS] a [SEP] b [SEP]``.
+
+    Between the texts of a pair stand `separators` times [SEP]; b and its last [SEP] have the token
+    type `second_type`.
     """
-    pad_id, _, cls_id, sep_id, _ = special_ids
+
+    pad_id: int
+    cls_id: int
+    sep_id: int
+    separators: int = 1
+    second_type: int = 1
+
+
+def join(
+    first: Runs, second: Runs, template: Template, *, has_pair: np.ndarray | None = None
+) -> EncodedExamples:
+    """Puts the special tokens of `template` around n examples at once.
+
+    `has_pair`, bool (n,), says which examples have a second text, if only without a token; None:
+    all.
+    """
     paired = np.ones(len(first.lengths), bool) if has_pair is None else has_pair
-    sizes = first.lengths + second.lengths + 2 + paired
+    sizes = first.lengths + second.lengths + 2 + template.separators * paired
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    ids = np.full(int(offsets[-1]), sep_id, np.int32)
+    ids = np.full(int(offsets[-1]), template.sep_id, np.int32)
     types = np.zeros(len(ids), np.uint8)
     starts = offsets[:-1]
-    ids[starts] = cls_id
+    ids[starts] = template.cls_id
     ids[spans(starts + 1, first.lengths)] = first.ids[spans(first.starts, first.lengths)]
-    begins = starts + 2 + first.lengths  # after the first [SEP]
+    begins = starts + 1 + template.separators + first.lengths  # of second texts
     ids[spans(begins, second.lengths)] = second.ids[spans(second.starts, second.lengths)]
-    types[spans(begins, np.where(paired, second.lengths + 1, 0))] = 1
-    return EncodedExamples(ids, offsets, types, pad_id=pad_id)
+    types[spans(begins, np.where(paired, second.lengths + 1, 0))] = template.second_type
+    return EncodedExamples(ids, offsets, types, pad_id=template.pad_id)
 
 
 class Lengths(NamedTuple):
@@ -231,24 +245,29 @@ class Lengths(NamedTuple):
     second: np.ndarray  # int64 (n,), of the second texts; 0 where there is none
 
 
-def check_max_length(max_length: int, *, paired: bool) -> None:
-    """Refuses a length that cannot hold the special tokens, of a pair one [SEP] more."""
-    least = 3 if paired else 2
+def check_max_length(max_length: int, *, paired: bool, separators: int = 1) -> None:
+    """Refuses a length that cannot hold the special tokens, of a pair `separators` more."""
+    least = 2 + separators * paired
     if isinstance(max_length, bool) or not isinstance(max_length, (int, np.integer)):
         raise errors.DataError("max_length", "a whole number", repr(max_length))
     if max_length < least:
-        names = "[CLS], [SEP] and [SEP]" if paired else "[CLS] and [SEP]"
-        raise errors.DataError("max_length", f"at least {least}, room for {names}", max_length)
+        expected = f"at least {least}, room for the special tokens"
+        raise errors.DataError("max_length", expected, max_length)
 
 
 def truncated_lengths(
-    first: np.ndarray, second: np.ndarray, has_pair: np.ndarray, max_length: int
+    first: np.ndarray,
+    second: np.ndarray,
+    has_pair: np.ndarray,
+    max_length: int,
+    separators: int = 1,
 ) -> Lengths:
     """Cuts the longer text of a pair first, until both fit ("longest first").
 
-    With a budget of ``b = max_length - 3`` tokens for a pair: a text of at most ``b // 2`` tokens
-    stays whole and the other one gets the rest; if both are longer, the longer one gets
-    ``b - b // 2`` and the shorter one ``b // 2``. At equal lengths the second counts as the longer.
+    With a budget of ``b = max_length - 2 - separators`` tokens for a pair: a text of at most
+    ``b // 2`` tokens stays whole and the other one gets the rest; if both are longer, the longer
+    one gets ``b - b // 2`` and the shorter one ``b // 2``. At equal lengths the second counts as
+    the longer.
 
     The last rule is the fast Hugging Face tokenizers'. BERT's first code drops token after
     token and so always leaves the odd token to the first text: one token of difference, only where
@@ -258,7 +277,7 @@ def truncated_lengths(
     `has_pair`, may have none. Returns how many to keep of each text; `heads_of` says which.
     """
     first, second = first.astype(np.int64), np.where(has_pair, second, 0).astype(np.int64)
-    budget = max_length - 2 - has_pair.astype(np.int64)
+    budget = max_length - 2 - separators * has_pair.astype(np.int64)
     swapped = first > second
     short, long = np.minimum(first, second), np.maximum(first, second)
     fits = short + long <= budget

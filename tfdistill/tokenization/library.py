@@ -12,6 +12,7 @@ vocabulary of all characters of these texts, in which every split shows.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import pathlib
@@ -109,7 +110,7 @@ class LibraryTokenizer:
         self._cut_at: int | None = None
         self._tokenizer.no_truncation()
         self.pad_id = pad_id
-        self.vocab_size = tokenizer.get_vocab_size()
+        self.vocab_size, self.normalizer = tokenizer.get_vocab_size(), tokenizer.normalizer
         special = [tokenizer.token_to_id(token) for token in ("[UNK]", "[CLS]", "[SEP]")]
         self.unk_id, self.cls_id, self.sep_id = special
 
@@ -159,7 +160,7 @@ class LibraryTokenizer:
         rows: list[list[int]] = []
         places: list[tuple[int, int]] = []
         for start in range(0, len(texts), _BLOCK):
-            for encoding in self._run(texts[start : start + _BLOCK], special=False):
+            for encoding in self._run(texts[start : start + _BLOCK], special=False, places=True):
                 rows.append(encoding.ids)
                 places += encoding.offsets
         ids, offsets = _joined(rows)
@@ -171,8 +172,8 @@ class LibraryTokenizer:
 
         The ids of all pieces, int32, and the number of pieces of each text, int64 (n,).
         """
-        located = self.locate(texts)
-        return located.ids, np.diff(located.offsets)
+        ids, offsets = _joined([encoding.ids for encoding in self._run(texts, special=False)])
+        return ids, np.diff(offsets)
 
     def _encoded(
         self, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
@@ -200,7 +201,12 @@ class LibraryTokenizer:
         return [ids[place] for place in places], [types[place] for place in places]
 
     def _run(
-        self, inputs: Sequence[Any], *, special: bool, max_length: int | None = None
+        self,
+        inputs: Sequence[Any],
+        *,
+        special: bool,
+        places: bool = False,
+        max_length: int | None = None,
     ) -> list[tokenizers.Encoding]:
         try:
             with self._lock:
@@ -213,7 +219,10 @@ class LibraryTokenizer:
                 if len(inputs) == 1:  # without the threads of a batch
                     text, pair = (inputs[0], None) if isinstance(inputs[0], str) else inputs[0]
                     return [self._tokenizer.encode(text, pair, add_special_tokens=special)]
-                return self._tokenizer.encode_batch(list(inputs), add_special_tokens=special)
+                encode = (
+                    self._tokenizer.encode_batch if places else self._tokenizer.encode_batch_fast
+                )
+                return encode(list(inputs), add_special_tokens=special)
         except (TypeError, ValueError, UnicodeError) as error:
             raise errors.DataError("texts", "strings of Unicode characters", error) from None
 
@@ -263,19 +272,23 @@ def _expressions(value: Any) -> Iterator[str]:
             yield from _expressions(inner)
 
 
-def built(path: pathlib.Path, described: str) -> tokenizers.Tokenizer:
-    """Builds what a description says in the library; whatever it cannot read is refused."""
+@contextlib.contextmanager
+def answering(path: pathlib.Path) -> Iterator[None]:
+    """Refuses the file of a tokenizer that the library cannot read, or whose answers fail."""
     try:
-        return tokenizers.Tokenizer.from_str(described)
-    except (KeyboardInterrupt, SystemExit):
+        yield
+    except (KeyboardInterrupt, SystemExit, errors.VocabularyError):
         raise
     except BaseException as error:  # the library raises bare Exception, and panics are none
-        raise _unreadable(path, error) from None
+        expected = "a tokenizer that the package tokenizers can read"
+        raise errors.VocabularyError(f"{path}", expected, str(error)[:200]) from None
 
 
-def _unreadable(path: pathlib.Path, error: object) -> errors.VocabularyError:
-    expected = "a tokenizer that the package tokenizers can read"
-    return errors.VocabularyError(f"{path}", expected, str(error)[:200])
+def built(path: pathlib.Path, described: str) -> tokenizers.Tokenizer:
+    """Builds what a description says in the library; whatever it cannot read is refused."""
+    with answering(path):
+        return tokenizers.Tokenizer.from_str(described)
+    raise AssertionError("unreachable")
 
 
 @functools.lru_cache(maxsize=8)
@@ -291,34 +304,41 @@ def case_of(path: pathlib.Path, described: str, special: tuple[int, ...]) -> boo
     content["model"]["vocab"] = ids
     library = built(path, json.dumps(content))
     described_tokenizer = LibraryTokenizer(library, pad_id=special[0])
-    try:
+    with answering(path):
         lower_case = described_tokenizer.encode("A") == described_tokenizer.encode("a")
         berts = LibraryTokenizer(wordpiece_of(ids, lower_case=lower_case), pad_id=special[0])
-        for max_length, paired in _LENGTHS:
-            pairs = texts[::-1] if paired else None
-            expected, received = (
-                each.encode_batch(texts, pairs, max_length) for each in (berts, described_tokenizer)
-            )
-            if (index := _first_difference(expected, received)) is None:
-                continue
-            pair = pairs[index] if pairs else None
-            example = (texts[index], pair, max_length)
-            what = f"tokens of {errors.shortened(texts[index])!r}"
-            what += "" if pair is None else f" and {errors.shortened(pair)!r}"
-            right, wrong = (
-                " ".join(each.encode_tokens(*example)) for each in (berts, described_tokenizer)
-            )
-            raise errors.VocabularyError(
-                f"{path}, {what}",
-                f"{errors.shortened(right)!r} as of BERT's tokenizer",
-                f"{errors.shortened(wrong)!r}" + (" of other types" if right == wrong else ""),
-                NOT_BERTS,
-            )
-    except (KeyboardInterrupt, SystemExit, errors.VocabularyError):
-        raise
-    except BaseException as error:
-        raise _unreadable(path, error) from None
-    return lower_case
+        check_same_answers(path, texts, berts, described_tokenizer, whose="BERT's tokenizer")
+        return lower_case
+    raise AssertionError("unreachable")
+
+
+def check_same_answers(
+    path: pathlib.Path,
+    texts: Sequence[str],
+    expected: LibraryTokenizer,
+    received: LibraryTokenizer,
+    *,
+    whose: str,
+) -> None:
+    """Refuses the tokenizer of `path` where it reads texts or pairs otherwise than `whose` does."""
+    for max_length, paired in _LENGTHS:
+        pairs = texts[::-1] if paired else None
+        index = _first_difference(
+            *(each.encode_batch(texts, pairs, max_length) for each in (expected, received))
+        )
+        if index is None:
+            continue
+        pair = pairs[index] if pairs else None
+        example = (texts[index], pair, max_length)
+        what = f"tokens of {errors.shortened(texts[index])!r}"
+        what += "" if pair is None else f" and {errors.shortened(pair)!r}"
+        right, wrong = (" ".join(each.encode_tokens(*example)) for each in (expected, received))
+        raise errors.VocabularyError(
+            f"{path}, {what}",
+            f"{errors.shortened(right)!r} as of {whose}",
+            f"{errors.shortened(wrong)!r}" + (" of other types" if right == wrong else ""),
+            NOT_BERTS,
+        )
 
 
 def _first_difference(expected: EncodedExamples, received: EncodedExamples) -> int | None:

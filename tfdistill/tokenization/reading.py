@@ -9,21 +9,21 @@ other sides, and tokens beside the vocabulary.
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from tfdistill import errors
-from tfdistill.io import reading, safe_paths, storage
+from tfdistill.io import contents, reading, safe_paths, storage
 from tfdistill.tasks.encoded import Truncation
-from tfdistill.tokenization import library
-from tfdistill.tokenization.library import SPECIAL_TOKENS
+from tfdistill.tokenization import library, unigram, wordpiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 from tfdistill.tokenization.wordpiece import (
+    SPECIAL_NAMES,
     VOCAB_FILE,
     WordPiece,
-    check_case,
+    added_tokens_fault,
     check_vocab,
     vocabulary_fault,
 )
@@ -42,18 +42,18 @@ _CLASSES = ("Bert", "DistilBert", "MobileBert", "Electra", "ConvBert")
 _UNTYPED = ("DistilBertTokenizer", "PreTrainedTokenizer", "TokenizersBackend")
 # Classes that split text as tokenizer.json says, whatever else the settings are.
 _GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
-SPECIAL_NAMES = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
+_UNIGRAM_CLASS = "XLMRobertaTokenizer"
+_SIDES = {"truncation_side": "right", "padding_side": "right"}
 _REQUIRED: Mapping[str, Any] = {
     "do_basic_tokenize": True,
     "clean_text": True,
     "tokenize_chinese_chars": True,
     "wordpieces_prefix": "##",
-    "truncation_side": "right",
-    "padding_side": "right",
+    **_SIDES,
     **SPECIAL_NAMES,
 }
 # Of our own: transformers has no word for it.
-TRUNCATION = "tfdistill_truncation"
+TRUNCATION, PROMPT = "tfdistill_truncation", "tfdistill_prompt"
 _ADDING = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens")
 _UNLIMITED = 10**9  # transformers writes 1e30 for "no limit"
 
@@ -61,31 +61,32 @@ _UNLIMITED = 10**9  # transformers writes 1e30 for "no limit"
 class FolderTokenizer(NamedTuple):
     """The tokenizer of a folder, and what its files say besides."""
 
-    tokenizer: WordPiece | None  # None: the folder has no vocabulary
+    tokenizer: Tokenizer | None  # None: the folder has no vocabulary
     max_length: int | None  # the most tokens of an example (`model_max_length`); None: no limit
     types_pairs: bool  # whether the second text of a pair has token type 1
 
 
 def read_vocab(path: Path) -> list[str]:
-    """Reads a vocabulary, in the order of the ids, and checks it (`wordpiece.check_vocab`).
-
-    It is a `vocab.txt` in UTF-8, one token a line, where the id of a token is its line (from 0), or
-    the `tokenizer.json` of a BERT.
-    """
-    return _read(storage.located(path)).tokens
+    """Reads a vocabulary, in the order of the ids, and checks it; see `read_tokenizer`."""
+    return read_tokenizer(path).vocab
 
 
 def read_tokenizer(
-    path: Path, lower_case: bool | None = None, truncation: Truncation = "end"
-) -> WordPiece:
+    path: Path,
+    lower_case: bool | None = None,
+    truncation: Truncation = "end",
+    prompt: str = "",
+) -> Tokenizer:
     """Reads the tokenizer of a `vocab.txt` or a `tokenizer.json`.
 
     Args:
-      path: The file.
+      path: The file: a `vocab.txt` in UTF-8, one token a line, where the id of a token is its line
+        (from 0), or the `tokenizer.json` of a BERT or an XLM-RoBERTa.
       lower_case: As the model was trained. None: a tokenizer.json says it; of a vocab.txt the files
         beside it do, a tokenizer.json, then `do_lower_case` of tokenizer_config.json. Without all
         of them it is True.
       truncation: Where a text that is too long is cut: at its end, or in its middle.
+      prompt: What is put in front of every text.
 
     Returns:
       The tokenizer.
@@ -95,35 +96,6 @@ def read_tokenizer(
         tokenizer.json says.
     """
     file = storage.located(path)
-    tokens, described = _read(file)
-    if described is not None:
-        check_case(f"{file}", lower_case, described)
-    elif lower_case is None:
-        described = _lower_case_beside(file)
-    case = lower_case if described is None else described
-    return WordPiece(
-        tokens, lower_case=bool(case), truncation=truncation, vocab_file=os.fspath(path)
-    )
-
-
-def as_tokenizer(source: WordPiece | Path) -> WordPiece:
-    """Returns a tokenizer as it is, and that of a file, see `read_tokenizer`."""
-    return source if isinstance(source, WordPiece) else read_tokenizer(source)
-
-
-def exported_tokenizer(folder: pathlib.Path, record: TokenizerRecord) -> WordPiece:
-    """Reads the tokenizer of an exported file: `record` of its manifest, in `folder`."""
-    return read_tokenizer(
-        safe_paths.inside(folder, record.vocab.file), record.lower_case, record.truncation
-    )
-
-
-class _Vocabulary(NamedTuple):
-    tokens: list[str]
-    lower_case: bool | None  # None: a vocab.txt does not say it
-
-
-def _read(file: pathlib.Path) -> _Vocabulary:
     if not file.is_file():
         raise errors.VocabularyError(
             "vocabulary",
@@ -132,73 +104,67 @@ def _read(file: pathlib.Path) -> _Vocabulary:
             "A Hugging Face model folder holds it as tokenizer.json or vocab.txt.",
         )
     if file.suffix == ".json":
-        return _read_json(file)
+        read = _read_json(file)
+        return read.replace(lower_case=lower_case, truncation=truncation, prompt=prompt)
+    tokens = _listed(file)
+    case = _lower_case_beside(file) if lower_case is None else lower_case
+    return WordPiece(
+        tokens,
+        lower_case=bool(case),
+        truncation=truncation,
+        prompt=prompt,
+        vocab_file=os.fspath(path),
+    )
+
+
+def as_tokenizer(source: Tokenizer | Path) -> Tokenizer:
+    """Returns a tokenizer as it is, and that of a file, see `read_tokenizer`."""
+    return source if isinstance(source, Tokenizer) else read_tokenizer(source)
+
+
+def exported_tokenizer(folder: pathlib.Path, record: TokenizerRecord) -> Tokenizer:
+    """Reads the tokenizer of an exported file: `record` of its manifest, in `folder`."""
+    file = safe_paths.inside(folder, record.vocab.file)
+    return read_tokenizer(file, record.lower_case, record.truncation, record.prompt)
+
+
+def _listed(file: pathlib.Path) -> list[str]:
     text = reading.read_text(file, error=errors.VocabularyError, what=f"vocabulary {file}")
     # Not splitlines(): real vocabularies hold U+2028 as a token.
     tokens = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     check_vocab(tokens, str(file))
-    return _Vocabulary(tokens, None)
+    return tokens
 
 
-def _read_json(path: pathlib.Path) -> _Vocabulary:
-    """Reads the tokenizer of a BERT: its vocabulary, and whether it lower-cases.
+@contents.once(max_files=4)
+def _read_json(file: Path) -> Tokenizer:
+    """Reads a tokenizer.json, whose answers must be those of BERT's tokenizer or XLM-RoBERTa's.
 
-    One that is damaged, splits a text otherwise than BERT's, adds tokens to the vocabulary, or
-    leaves an id without a token is refused.
+    One that is damaged, splits a text otherwise, adds tokens to the vocabulary, or leaves an id
+    without a token is refused.
     """
+    path = pathlib.Path(file)
     described = reading.read_json_object(path, error=errors.VocabularyError)
     model = library.typed_model(library.part_of(described, "model"))
-    if model.get("type") != "WordPiece":
-        received = repr(model.get("type"))[:80] if model else "none"
-        raise errors.VocabularyError(f"{path}, model", "WordPiece", received, library.NOT_BERTS)
-    library.check_expressions(path, described)
     for name in ("truncation", "padding"):  # transformers takes the sides over
         side = library.part_of(described, name).get("direction", "Right")
         if side != "Right":
             raise errors.VocabularyError(f"{path}, {name}.direction", "'Right'", repr(side)[:80])
-    tokens = _described_tokens(path, model.pop("vocab", None), described.get("added_tokens") or [])
-    check_vocab(tokens, str(path))
-    rest = json.dumps({**described, "model": model, "added_tokens": []})
-    special = tuple(tokens.index(token) for token in SPECIAL_TOKENS)
-    return _Vocabulary(tokens, library.case_of(path, rest, special))
-
-
-def _described_tokens(path: pathlib.Path, vocabulary: Any, added: Any) -> list[str]:
-    """The tokens by id: those of the model, and special tokens that are only listed."""
-    if not isinstance(vocabulary, dict) or not vocabulary:
-        raise errors.VocabularyError(f"{path}, model.vocab", "tokens with their ids", "none")
-    if not isinstance(added, list) or not all(
-        isinstance(entry, dict) and isinstance(entry.get("content"), str) for entry in added
-    ):
-        raise errors.VocabularyError(f"{path}, added_tokens", "a list of tokens", repr(added)[:80])
-    fault = _added_tokens_fault(f"{path}, added_tokens", (entry["content"] for entry in added))
-    if fault:
-        raise errors.VocabularyError(fault)
-    ids: dict[str, Any] = dict(vocabulary)
-    for entry in added:
-        if ids.setdefault(entry["content"], entry.get("id")) != entry.get("id"):
-            raise errors.VocabularyError(
-                f"{path}, added_tokens",
-                f"{entry['content']!r} with the id {ids[entry['content']]} that model.vocab says",
-                repr(entry.get("id")),
-            )
-    by_id = {index: token for token, index in ids.items() if type(index) is int}
-    missing = next((index for index in range(len(ids)) if index not in by_id), None)
-    if missing is not None:
+    if model.get("type") == "Unigram":
+        return unigram.read_unigram(path, {**described, "model": model})
+    if model.get("type") != "WordPiece":
+        received = repr(model.get("type"))[:80] if model else "none"
         raise errors.VocabularyError(
-            f"{path}, model.vocab",
-            f"a token for each id from 0 to {len(ids) - 1}",
-            f"none for the id {missing}",
-            "The vocabulary that it was made from held a token twice.",
+            f"{path}, model", "WordPiece or Unigram", received, library.NOT_BERTS
         )
-    return [by_id[index] for index in range(len(ids))]
+    return wordpiece.read_wordpiece(path, {**described, "model": model})
 
 
 def _lower_case_beside(file: pathlib.Path) -> bool:
     """What the folder of a vocab.txt says of lower-casing."""
     described = file.with_name(JSON_FILE)
     if described.is_file():
-        return bool(_read_json(described).lower_case)
+        return _read_json(described).lower_case
     path = file.with_name(CONFIG_FILE)
     said = _said_lower_case(read_settings(path, errors.VocabularyError))
     if not isinstance(said, bool):
@@ -210,43 +176,101 @@ def read_folder(folder: pathlib.Path) -> FolderTokenizer:
     """Reads the tokenizer of a Hugging Face folder from all its files."""
     path = folder / CONFIG_FILE
     settings = read_settings(path)
-    listed = folder / VOCAB_FILE
-    described = folder / JSON_FILE
     if settings.get("tokenizer_class") is None:  # transformers then looks into the model's file
         of_model = folder / "config.json"
-        stated = {"tokenizer_class": read_settings(of_model).get("tokenizer_class")}
-        check_settings(stated, what=f"{of_model}", described=described.is_file())
+        stated = {"tokenizer_class": _class_by_model(read_settings(of_model))}
+        if stated["tokenizer_class"] != _UNIGRAM_CLASS:
+            check_settings(stated, what=f"{of_model}", described=(folder / JSON_FILE).is_file())
         settings = {**settings, **stated}
+    tokenizer, types_pairs = _unigram_of(folder, settings), True
+    if tokenizer is None:
+        tokenizer, types_pairs = _wordpiece_of(folder, settings), _types_pairs(settings)
+    if tokenizer is not None:
+        cut = checked_truncation(settings.get(TRUNCATION, "end"), f"{path}, {TRUNCATION}")
+        tokenizer = tokenizer.replace(truncation=cut, prompt=str(settings.get(PROMPT, "")))
+    return FolderTokenizer(tokenizer, max_length(settings, path), types_pairs)
+
+
+def _wordpiece_of(folder: pathlib.Path, settings: Mapping[str, Any]) -> WordPiece | None:
+    """BERT's tokenizer in a folder; None if it has no vocabulary."""
+    path, listed, described = folder / CONFIG_FILE, folder / VOCAB_FILE, folder / JSON_FILE
     # Of another tokenizer class, the class is the better reason than what tokenizer.json holds.
     lower_case = check_settings(settings, what=f"{path}", described=described.is_file())
     _check_further_tokens(folder)
-    limit, types_pairs = max_length(settings, path), _types_pairs(settings)
-    truncation = checked_truncation(settings.get(TRUNCATION, "end"), f"{path}, {TRUNCATION}")
     if not described.is_file():
-        file = listed
-    else:
-        tokens, case = _read_json(described)
-        if settings.get("tokenizer_class") in _GENERIC:
-            lower_case = case
-        elif case != lower_case:
-            said = "do_lower_case" in settings
-            raise errors.WeightsError(
-                f"{described}, normalizer.lowercase",
-                f"{lower_case}, as do_lower_case of {CONFIG_FILE} "
-                + ("says" if said else "is where nothing says otherwise"),
-                case,
-                f"Write the right one into {CONFIG_FILE} as do_lower_case.",
-            )
-        file = listed if listed.is_file() else described
-        if listed.is_file():
-            whose = f"{JSON_FILE}, which transformers follows"
-            remedy = "Remove the file that the model was not trained with."
-            lines = read_vocab(listed)
-            if fault := vocabulary_fault(f"{listed}", tokens, lines, whose=whose, remedy=remedy):
-                raise errors.WeightsError(fault)
-    if not file.is_file():
-        return FolderTokenizer(None, limit, types_pairs)
-    return FolderTokenizer(read_tokenizer(file, lower_case, truncation), limit, types_pairs)
+        if not listed.is_file():
+            return None
+        return WordPiece(_listed(listed), lower_case=lower_case, vocab_file=f"{listed}")
+    read = _read_json(described)
+    if not isinstance(read, WordPiece):
+        raise errors.WeightsError(
+            f"{described}, model", f"WordPiece, as tokenizer_class of {path} says", read.kind
+        )
+    if settings.get("tokenizer_class") not in _GENERIC and read.lower_case != lower_case:
+        said = "do_lower_case" in settings
+        raise errors.WeightsError(
+            f"{described}, normalizer.lowercase",
+            f"{lower_case}, as do_lower_case of {CONFIG_FILE} "
+            + ("says" if said else "is where nothing says otherwise"),
+            read.lower_case,
+            f"Write the right one into {CONFIG_FILE} as do_lower_case.",
+        )
+    if not listed.is_file():
+        return read
+    whose = f"{JSON_FILE}, which transformers follows"
+    remedy = "Remove the file that the model was not trained with."
+    lines = _listed(listed)
+    if fault := vocabulary_fault(f"{listed}", read.vocab, lines, whose=whose, remedy=remedy):
+        raise errors.WeightsError(fault)
+    return WordPiece(lines, lower_case=read.lower_case, vocab_file=f"{listed}")
+
+
+def _class_by_model(config: Mapping[str, Any]) -> Any:
+    """The class of the tokenizer that config.json names, or that transformers takes for it."""
+    if config.get("tokenizer_class") is None and config.get("model_type") == "xlm-roberta":
+        return _UNIGRAM_CLASS
+    return config.get("tokenizer_class")
+
+
+def _unigram_of(folder: pathlib.Path, settings: Mapping[str, Any]) -> unigram.Unigram | None:
+    """The tokenizer of XLM-RoBERTa in a folder whose class is that, or a generic one; else None."""
+    name, described = str(settings.get("tokenizer_class")), folder / JSON_FILE
+    if name.removesuffix("Fast") == _UNIGRAM_CLASS and not described.is_file():
+        raise errors.WeightsError(
+            f"tokenizer of {folder}",
+            JSON_FILE,
+            "no such file",
+            "Where transformers is installed: "
+            "AutoTokenizer.from_pretrained(folder).save_pretrained(folder) writes it.",
+        )
+    if name not in (_UNIGRAM_CLASS, f"{_UNIGRAM_CLASS}Fast", *_GENERIC) or not described.is_file():
+        return None
+    tokenizer = _read_json(described)
+    if not isinstance(tokenizer, unigram.Unigram):
+        return None
+    path = folder / CONFIG_FILE
+    faults = _faults_of_settings(settings, f"{path}", {**_SIDES, **unigram.NAMES})
+    faults += [
+        added_tokens_fault(f"{path}, {key}", _tokens_of(settings.get(key)), unigram.SPECIAL_TOKENS)
+        for key in _ADDING
+    ]
+    if any(faults):
+        raise errors.WeightsError("\n".join(filter(None, faults)))
+    _check_further_tokens(folder, unigram.NAMES)
+    unigram.check_sentencepiece(folder / unigram.SENTENCEPIECE_FILE, tokenizer)
+    return tokenizer
+
+
+def _faults_of_settings(
+    settings: Mapping[str, Any], what: str, expected: Mapping[str, Any]
+) -> list[str]:
+    """Names the settings that say otherwise than `expected`; what they leave out is no fault."""
+    faults = []
+    for key, value in expected.items():
+        received = _content(settings.get(key))
+        if received is not None and received != value and (received or value is not None):
+            faults.append(errors.explain(f"{what}, {key}", repr(value), repr(received)[:80]))
+    return faults
 
 
 def _said_lower_case(settings: Mapping[str, Any]) -> Any:
@@ -268,10 +292,8 @@ def check_settings(
     if name is not None and name not in (*names, *(_GENERIC if described else ())):
         expected = "BertTokenizer or one of its names"
         faults.append(errors.explain(f"{what}, tokenizer_class", expected, repr(name)[:80]))
-    for key, value in {**_REQUIRED, "strip_accents": lower_case, "never_split": None}.items():
-        received = _content(settings.get(key))
-        if received is not None and received != value and (received or value is not None):
-            faults.append(errors.explain(f"{what}, {key}", repr(value), repr(received)[:80]))
+    required = {**_REQUIRED, "strip_accents": lower_case, "never_split": None}
+    faults += _faults_of_settings(settings, what, required)
     if faults:
         raise errors.WeightsError(
             "\n".join(faults)
@@ -279,7 +301,7 @@ def check_settings(
             "wrongly with that. Take another checkpoint."
         )
     adding = [
-        _added_tokens_fault(f"{what}, {key}", _tokens_of(settings.get(key)))
+        added_tokens_fault(f"{what}, {key}", _tokens_of(settings.get(key)))
         for key in (*_ADDING, "bos_token", "eos_token")
     ]
     if any(adding):
@@ -300,38 +322,20 @@ def _tokens_of(value: Any) -> list[str]:
     return [str(_content(entry)) for entry in entries if entry is not None]
 
 
-def _check_further_tokens(folder: pathlib.Path) -> None:
+def _check_further_tokens(folder: pathlib.Path, names: Mapping[str, str] = SPECIAL_NAMES) -> None:
     """Refuses other special tokens, and added ones, of the two files that list them."""
     special = read_settings(folder / SPECIAL_FILE)
     faults = [
         errors.explain(f"{folder / SPECIAL_FILE}, {key}", repr(value), repr(special[key])[:80])
-        for key, value in SPECIAL_NAMES.items()
+        for key, value in names.items()
         if special.get(key) is not None and _content(special[key]) != value
     ]
-    others = [
-        token for key in special.keys() - SPECIAL_NAMES.keys() for token in _tokens_of(special[key])
-    ]
-    faults.append(_added_tokens_fault(f"{folder / SPECIAL_FILE}", sorted(others)))
+    others = [token for key in special.keys() - names.keys() for token in _tokens_of(special[key])]
+    faults.append(added_tokens_fault(f"{folder / SPECIAL_FILE}", sorted(others), names.values()))
     added = read_settings(folder / ADDED_FILE)
-    faults.append(_added_tokens_fault(f"{folder / ADDED_FILE}", sorted(added)))
+    faults.append(added_tokens_fault(f"{folder / ADDED_FILE}", sorted(added), names.values()))
     if any(faults):
         raise errors.WeightsError("\n".join(filter(None, faults)))
-
-
-def _added_tokens_fault(what: str, tokens: Iterable[str]) -> str:
-    """Names tokens that `what` adds to BERT's, special ones aside; "" where there are none."""
-    added = [token for token in dict.fromkeys(tokens) if token not in SPECIAL_TOKENS]
-    if not added:
-        return ""
-    shown = ", ".join(map(repr, added[:8])) + (f" and {len(added) - 8} more" if added[8:] else "")
-    return errors.explain(
-        what,
-        "no tokens but the vocabulary's",
-        f"{len(added)} added: {shown}",
-        "Added tokens are split off before the words are, which no exported file does. Train the "
-        "model with words for them, or let it teach by its answers "
-        "(scripts/answers_from_transformers.py).",
-    )
 
 
 def _types_pairs(settings: Mapping[str, Any]) -> bool:

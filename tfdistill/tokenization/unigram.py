@@ -9,8 +9,8 @@ A special token that a user typed ("</s>") is that token, as there.
 
 from __future__ import annotations
 
+import base64
 import functools
-import hashlib
 import json
 import math
 import pathlib
@@ -18,31 +18,49 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from tfdistill import errors
-from tfdistill.tasks.encoded import EncodedExamples, Truncation
+from tfdistill.tasks.encoded import Truncation
 from tfdistill.tokenization import edge_cases, library
-from tfdistill.tokenization.library import LibraryTokenizer, LocatedPieces
+from tfdistill.tokenization.library import LibraryTokenizer
+from tfdistill.tokenization.tokenizer import Tokenizer, without_surrogates
+from tfdistill.tokenization.wordpiece import vocabulary_fault
 
+SENTENCEPIECE_FILE = "sentencepiece.bpe.model"
+MARK = "\u2581"  # in front of the first piece of a word
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-_MASK = SPECIAL_TOKENS[-1]
+NAMES = {
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "unk_token": "<unk>",
+    "sep_token": "</s>",
+    "pad_token": "<pad>",
+    "cls_token": "<s>",
+    "mask_token": "<mask>",
+}
 _RUNS_OF_BLANKS = " {2,}"  # the one expression of such files
-_LENGTHS = ((512, False), (12, False), (64, True))  # the most tokens, whether of pairs
+_PROBES = ("a <mask> b", "a  \n<mask>b", " a", "a ", "a\n", "a  b")
+_BLOCK = 1 << 12  # texts of one call
 
 
-class Unigram:
-    """Unigram tokenizer of XLM-RoBERTa; a value, which nothing changes.
+class Unigram(Tokenizer):
+    """Unigram tokenizer of XLM-RoBERTa: ``<s> text </s>``, ``<s> text </s> </s> pair </s>``.
+
+    All token types are 0.
 
     Attributes:
-      vocab: The pieces in the order of their ids.
-      scores: Their log probabilities, float64.
-      vocab_size: Their number.
-      vocab_file: The file that they came from, or "".
-      truncation: Where a text that is too long is cut.
-      pad_id, unk_id, cls_id, sep_id, mask_id: Ids of ``<pad>``, ``<unk>``, ``<s>``, ``</s>`` and
-        ``<mask>``; None for the last where there is none.
-      special_ids: All that there are.
+      scores: The log probabilities of the pieces, float64 (vocab_size,).
+      charsmap: The table of the normalisation, base64.
     """
+
+    kind = "unigram"
+    types_special = True
+    file_name = "tokenizer.json"
+    special_tokens = SPECIAL_TOKENS
+    _separators = 2
+    _second_type = 0
 
     def __init__(
         self,
@@ -50,138 +68,146 @@ class Unigram:
         charsmap: str,
         *,
         truncation: Truncation = "end",
+        prompt: str = "",
         vocab_file: str = "",
     ):
-        """Builds the tokenizer of a vocabulary; `read_unigram` reads one.
+        """Builds the tokenizer of a vocabulary; `reading.read_tokenizer` reads one.
 
         Args:
           pieces: The pieces and their scores in the order of the ids.
           charsmap: The table of the normalisation, base64.
           truncation: Where a text that is too long is cut: at its end, or in its middle.
+          prompt: What is put in front of every text.
           vocab_file: The file that they came from.
 
         Raises:
           VocabularyError: If the vocabulary is not usable.
         """
         check_pieces(pieces, vocab_file or "vocabulary")
-        self.vocab = [piece for piece, _ in pieces]
-        self.scores = np.array([score for _, score in pieces], np.float64)
-        self.charsmap, self.vocab_file = charsmap, vocab_file
-        self.vocab_size = len(self.vocab)
-        self.truncation: Truncation = truncation
-        ids = {piece: index for index, piece in enumerate(self.vocab)}
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
-            ids.get(token) for token in SPECIAL_TOKENS
+        check_charsmap(charsmap, vocab_file or "vocabulary")
+        super().__init__(
+            [piece for piece, _ in pieces],
+            lower_case=False,
+            truncation=truncation,
+            prompt=prompt,
+            vocab_file=vocab_file,
         )
-        self.special_ids = tuple(ids[token] for token in SPECIAL_TOKENS if token in ids)
+        self.scores = np.array([score for _, score in pieces], np.float64)
+        self.charsmap = charsmap
 
-    def replace(self, *, truncation: Truncation | None = None) -> Unigram:
-        """The same vocabulary that cuts elsewhere; None: where it does now."""
-        if truncation in (None, self.truncation):
+    def replace(
+        self,
+        *,
+        lower_case: bool | None = None,
+        truncation: Truncation | None = None,
+        prompt: str | None = None,
+    ) -> Unigram:
+        """The same vocabulary with other settings; see `Tokenizer.replace`."""
+        if lower_case:
+            raise errors.VocabularyError(
+                self._name, "the case that its table of normalisation says", "lower_case"
+            )
+        cut, front = truncation or self.truncation, self.prompt if prompt is None else prompt
+        if (cut, front) == (self.truncation, self.prompt):
             return self
         return Unigram(
-            self._pieces(), self.charsmap, truncation=truncation, vocab_file=self.vocab_file
+            self._scored(),
+            self.charsmap,
+            truncation=cut,
+            prompt=front,
+            vocab_file=self.vocab_file,
         )
 
-    def with_pieces(self, kept: Sequence[int]) -> Unigram:
-        """The same settings with a part of the vocabulary, in the order of the ids `kept`.
+    def subset(self, ids: Sequence[int] | np.ndarray) -> Unigram:
+        """The same settings with a part of the vocabulary; the scores stay.
 
-        The scores stay. The lowest one has to be among them, since what has no piece is scored by
-        it: then a text whose pieces are all kept has the same ones.
+        The lowest score has to be among them, since what has no piece is scored by it: then a text
+        whose pieces are all kept has the same ones.
         """
-        pieces = self._pieces()
-        return Unigram([pieces[index] for index in kept], self.charsmap, truncation=self.truncation)
+        pieces = self._scored()
+        return Unigram(
+            [pieces[index] for index in ids],
+            self.charsmap,
+            truncation=self.truncation,
+            prompt=self.prompt,
+        )
 
-    def _pieces(self) -> list[tuple[str, float]]:
+    def _scored(self) -> list[tuple[str, float]]:
         return list(zip(self.vocab, self.scores.tolist(), strict=True))
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of the tokenizer.json."""
-        return hashlib.sha256(self.json_text.encode("utf-8")).hexdigest()
+    def _identity(self) -> str:
+        return self.file_text
 
     @functools.cached_property
-    def json_text(self) -> str:
+    def begins_word(self) -> np.ndarray:
+        """Whether each piece has the mark of a word's first."""
+        return np.array([piece.startswith(MARK) for piece in self.vocab])
+
+    def word_of(self, token: str) -> str:
+        """The word that a piece is by itself; see `Tokenizer.word_of`."""
+        return token[1:] if token.startswith(MARK) else ""
+
+    def words(self, texts: Sequence[str]) -> list[list[str]]:
+        """The words of texts: what normalisation leaves between blanks."""
+        normalizer = self.fast.normalizer
+        return [normalizer.normalize_str(text).split() for text in without_surrogates(texts)]
+
+    @property
+    def mediapipe_faults(self) -> list[str]:
+        """Why MediaPipe's tokenizer reads other ids from texts."""
+        other = "MediaPipe's tokenizer is WordPiece, the vocabulary is Unigram's"
+        return [other, *super().mediapipe_faults]
+
+    @functools.cached_property
+    def file_text(self) -> str:
         """The content of a tokenizer.json, in the form that XLM-RoBERTa's has."""
-        special = {token: self.vocab.index(token) for token in SPECIAL_TOKENS if token in self.vocab}
-        ends = {token: {"id": token, "ids": [special[token]], "tokens": [token]} for token in ("<s>", "</s>")}
-        described = {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": [
-                {
-                    "id": index,
-                    "content": token,
-                    "single_word": False,
-                    "lstrip": token == _MASK,
-                    "rstrip": False,
-                    "normalized": False,
-                    "special": True,
-                }
-                for token, index in sorted(special.items(), key=lambda item: item[1])
-            ],
-            "normalizer": {"type": "Precompiled", "precompiled_charsmap": self.charsmap},
-            "pre_tokenizer": {
-                "type": "Sequence",
-                "pretokenizers": [
-                    {"type": "WhitespaceSplit"},
-                    {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
-                ],
-            },
-            "post_processor": {
-                "type": "TemplateProcessing",
-                "single": _template("<s>", "A", "</s>"),
-                "pair": _template("<s>", "A", "</s>", "</s>", "B", "</s>"),
-                "special_tokens": ends,
-            },
-            "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
-            "model": {
-                "type": "Unigram",
-                "unk_id": self.unk_id,
-                "vocab": [list(piece) for piece in self._pieces()],
-                "byte_fallback": False,
-            },
-        }
-        return json.dumps(described, ensure_ascii=False)
+        return self._built().to_str()
+
+    def _built(self) -> tokenizers.Tokenizer:
+        built = tokenizers.Tokenizer(models.Unigram(self._scored(), self.unk_id, False))
+        built.normalizer = normalizers.Precompiled(base64.b64decode(self.charsmap))
+        built.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.WhitespaceSplit(),
+                pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme="always"),
+            ]
+        )
+        built.post_processor = processors.TemplateProcessing(
+            single="<s> $A </s>",
+            pair="<s> $A </s> </s> $B </s>",
+            special_tokens=[("<s>", self.cls_id), ("</s>", self.sep_id)],
+        )
+        built.decoder = decoders.Metaspace(replacement=MARK, prepend_scheme="always")
+        built.add_special_tokens(
+            [
+                tokenizers.AddedToken(self.vocab[index], lstrip=index == self._mask_id)
+                for index in sorted(self.special_ids)
+            ]
+        )
+        return built
 
     @functools.cached_property
     def fast(self) -> LibraryTokenizer:
         """The same tokenizer of the library `tokenizers`."""
-        built = library.built(pathlib.Path(self.vocab_file), self.json_text)
         return LibraryTokenizer(
-            built, pad_id=self.pad_id or 0, num_types=1, truncation=self.truncation
+            self._built(), pad_id=self.pad_id, num_types=1, truncation=self.truncation
         )
 
-    def encode(self, text: str, pair: str | None = None, max_length: int = 128) -> list[int]:
-        """Encodes one text or pair: ``<s> text </s>`` or ``<s> text </s> </s> pair </s>``."""
-        return self.fast.encode(*_cleaned([text] if pair is None else [text, pair]), max_length=max_length)
+    def save_files(self, folder: pathlib.Path) -> None:
+        """Writes tokenizer.json; see `Tokenizer.save_files`."""
+        (folder / self.file_name).write_text(self.file_text, encoding="utf-8", newline="\n")
 
-    def encode_batch(
-        self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_length: int = 128
-    ) -> EncodedExamples:
-        """Encodes many texts or pairs, as `encode` does; all token types are 0."""
-        others = None if pairs is None else _cleaned(pairs)
-        return self.fast.encode_batch(_cleaned(texts), others, max_length)
+    def hf_settings(self, family: str) -> Mapping[str, Any]:
+        """The settings of tokenizer_config.json; see `Tokenizer.hf_settings`."""
+        del family
+        named = {name: token for name, token in NAMES.items() if token in self._ids}
+        return {"tokenizer_class": "XLMRobertaTokenizer", **named}
 
-    def locate(self, texts: Sequence[str]) -> LocatedPieces:
-        """Tokenizes texts and locates each piece in them; see `LibraryTokenizer.locate`."""
-        return self.fast.locate(_cleaned(texts))
-
-
-def _template(*parts: str) -> list[dict[str, Any]]:
-    return [
-        {"Sequence" if len(part) == 1 else "SpecialToken": {"id": part, "type_id": 0}}
-        for part in parts
-    ]
-
-
-def _cleaned(texts: Sequence[str]) -> list[str]:
-    """Texts with U+FFFD, which the table drops, in the place of lone surrogates."""
-    return [
-        "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text)
-        for text in library.check_strings(texts)
-    ]
+    def _pieces(self, texts: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        cleaned = without_surrogates(texts)
+        for start in range(0, max(len(cleaned), 1), _BLOCK):
+            yield self.fast.pieces(cleaned[start : start + _BLOCK])
 
 
 def check_pieces(pieces: Sequence[tuple[str, float]], name: str) -> None:
@@ -201,6 +227,31 @@ def check_pieces(pieces: Sequence[tuple[str, float]], name: str) -> None:
             f"the special tokens {' '.join(SPECIAL_TOKENS[:-1])}",
             f"{len(pieces)} pieces without {' '.join(missing)}",
         )
+
+
+def check_charsmap(charsmap: str, name: str) -> None:
+    """Refuses a table of normalisation in which a text could lead outside of it.
+
+    It is a double array of 32-bit units, preceded by their bytes, and the texts that its keys
+    become, each with a null character behind it.
+    """
+    try:
+        table = base64.b64decode(charsmap, validate=True)
+        size = int.from_bytes(table[:4], "little")
+        units = np.frombuffer(table, "<u4", size // 4, 4).astype(np.int64)
+        texts = table[4 + size :]
+        texts.decode("utf-8")
+    except ValueError as error:  # of base64, the array and UTF-8
+        raise errors.VocabularyError(f"{name}, charsmap", "a whole table", f"{error}") from None
+    is_text = units >> 31 == 1
+    shifts = (units >> 10) << ((units >> 6) & 8)
+    reached = (np.arange(len(units)) ^ shifts) | 255  # the last unit that a byte leads to
+    begins = {0, *(index + 1 for index, byte in enumerate(texts) if byte == 0)} - {len(texts)}
+    places = set((units[is_text] & 0x7FFFFFFF).tolist())
+    if size % 4 or len(units) < 256 or (reached[~is_text] >= len(units)).any():
+        raise errors.VocabularyError(f"{name}, charsmap", "a whole table", "places outside of it")
+    if not places <= begins or not texts.endswith(b"\0"):
+        raise errors.VocabularyError(f"{name}, charsmap", "places of its texts", "others")
 
 
 def read_unigram(path: pathlib.Path, described: Mapping[str, Any]) -> Unigram:
@@ -237,9 +288,15 @@ def read_unigram(path: pathlib.Path, described: Mapping[str, Any]) -> Unigram:
         raise errors.VocabularyError(
             f"{path}, model", f"unk_id {ours.unk_id} and no byte_fallback", str(model.get("unk_id"))
         )
-    _check_answers(path, ours, LibraryTokenizer(
-        library.built(path, json.dumps(described)), pad_id=ours.pad_id or 0, num_types=1
-    ))
+    built = library.built(path, json.dumps(described))
+    with library.answering(path):
+        library.check_same_answers(
+            path,
+            without_surrogates([*edge_cases.probe_texts(), *_PROBES]),
+            ours.fast,
+            LibraryTokenizer(built, pad_id=ours.pad_id, num_types=1),
+            whose="XLM-RoBERTa's tokenizer",
+        )
     return ours
 
 
@@ -253,20 +310,27 @@ def _tables(normalizer: Any) -> Iterator[str]:
             yield from _tables(inner)
 
 
-def _check_answers(path: pathlib.Path, ours: Unigram, theirs: LibraryTokenizer) -> None:
-    texts = _cleaned([*edge_cases.probe_texts(), "a <mask> b", "a  \n<mask>b", " a", "a ", "a\n", "a  b"])
-    for max_length, paired in _LENGTHS:
-        pairs = texts[::-1] if paired else None
-        expected, received = (
-            each.encode_batch(texts, pairs, max_length) for each in (ours.fast, theirs)
-        )
-        index = library._first_difference(expected, received)
-        if index is None:
-            continue
-        example = (texts[index], pairs[index] if pairs else None, max_length)
-        right, wrong = (" ".join(each.encode_tokens(*example)) for each in (ours.fast, theirs))
-        raise errors.VocabularyError(
-            f"{path}, tokens of {errors.shortened(texts[index])!r}",
-            f"{errors.shortened(right)!r} as of XLM-RoBERTa's tokenizer",
-            f"{errors.shortened(wrong)!r}",
-        )
+def check_sentencepiece(path: pathlib.Path, tokenizer: Unigram) -> None:
+    """Refuses a model of SentencePiece, if it is there, with other pieces than the tokenizer's.
+
+    Its first three are special and have other places there.
+    """
+    if not path.is_file():
+        return
+    import tensorflow as tf
+    import tensorflow_text as text_ops
+
+    try:
+        with tf.init_scope():
+            model: Any = text_ops.SentencepieceTokenizer(path.read_bytes())
+            count = int(model.vocab_size())
+            tokens = [each.decode() for each in model.id_to_string(tf.range(count)).numpy()]
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        fault = " ".join(str(error).split())[:200]
+        raise errors.VocabularyError(f"{path}", "a model of SentencePiece", fault) from None
+    ordinary = [token for token in tokenizer.vocab if token not in SPECIAL_TOKENS]
+    remedy = "transformers follows tokenizer.json; remove the file that is not the model's."
+    if fault := vocabulary_fault(
+        f"{path}", ordinary, tokens[3:], whose=Unigram.file_name, remedy=remedy
+    ):
+        raise errors.VocabularyError(fault)

@@ -9,51 +9,39 @@ A special token that a user typed ("[SEP]") is ordinary text: it becomes "[", "s
 
 from __future__ import annotations
 
-import array
 import functools
-import hashlib
 import itertools
+import json
+import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks.encoded import (
-    EncodedExamples,
-    Truncation,
-    check_max_length,
-    join,
-    kept_runs,
-    truncated_lengths,
-)
+from tfdistill.tasks.encoded import Truncation
+from tfdistill.tokenization import library
 from tfdistill.tokenization.library import (
     SPECIAL_TOKENS,
+    SUFFIX_INDICATOR,
     LibraryTokenizer,
-    LocatedPieces,
-    check_strings,
     wordpiece_of,
 )
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 VOCAB_FILE = "vocab.txt"
+SPECIAL_NAMES = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
+_CLASSES = {"distilbert": "DistilBertTokenizer", "mobilebert": "MobileBertTokenizer"}
 _NEVER_IN_A_WORD = re.compile(r"[\0-\x20\x7f]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_AT_ONCE = 1 << 16  # texts that are held as bytes
 
 
-class WordPiece:
-    """WordPiece tokenizer of BERT; a value, which nothing changes.
+class WordPiece(Tokenizer):
+    """WordPiece tokenizer of BERT: ``[CLS] text [SEP]``, ``[CLS] text [SEP] pair [SEP]``."""
 
-    Attributes:
-      vocab: The tokens in the order of their ids.
-      vocab_size: Their number.
-      vocab_file: The file that they came from, or "".
-      lower_case: Whether text is lower-cased and stripped of accents.
-      truncation: Where a text that is too long is cut.
-      pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
-      special_ids: All five.
-    """
+    kind = "wordpiece"
+    file_name = VOCAB_FILE
+    special_tokens = SPECIAL_TOKENS
 
     def __init__(
         self,
@@ -61,6 +49,7 @@ class WordPiece:
         *,
         lower_case: bool = True,
         truncation: Truncation = "end",
+        prompt: str = "",
         vocab_file: str = "",
     ):
         """Builds the tokenizer of a vocabulary; `reading.read_tokenizer` reads one.
@@ -69,80 +58,70 @@ class WordPiece:
           tokens: The tokens in the order of their ids.
           lower_case: As the model was trained.
           truncation: Where a text that is too long is cut: at its end, or in its middle.
+          prompt: What is put in front of every text.
           vocab_file: The file that they came from.
 
         Raises:
           VocabularyError: If the vocabulary is not usable.
         """
         check_vocab(tokens, vocab_file or "vocabulary")
-        self.vocab, self.vocab_file = list(tokens), vocab_file
-        self.vocab_size = len(self.vocab)
-        self.lower_case = lower_case
-        self.truncation: Truncation = truncation
-        self._ids = {token: index for index, token in enumerate(self.vocab)}
-        self.special_ids = tuple(self._ids[token] for token in SPECIAL_TOKENS)
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
-
-    @property
-    def _name(self) -> str:
-        return f"vocabulary {self.vocab_file}".strip()
+        super().__init__(
+            tokens,
+            lower_case=lower_case,
+            truncation=truncation,
+            prompt=prompt,
+            vocab_file=vocab_file,
+        )
 
     def replace(
-        self, *, lower_case: bool | None = None, truncation: Truncation | None = None
+        self,
+        *,
+        lower_case: bool | None = None,
+        truncation: Truncation | None = None,
+        prompt: str | None = None,
     ) -> WordPiece:
-        """The same vocabulary with other settings; None leaves one as it is.
-
-        Raises:
-          VocabularyError: If the tokens came from a tokenizer.json, which says another case.
-        """
+        """The same vocabulary with other settings; see `Tokenizer.replace`."""
         if self.vocab_file.endswith(".json"):
             check_case(self.vocab_file, lower_case, self.lower_case)
         case = self.lower_case if lower_case is None else lower_case
-        cut = truncation or self.truncation
-        if (case, cut) == (self.lower_case, self.truncation):
+        cut, front = truncation or self.truncation, self.prompt if prompt is None else prompt
+        if (case, cut, front) == (self.lower_case, self.truncation, self.prompt):
             return self
-        return WordPiece(self.vocab, lower_case=case, truncation=cut, vocab_file=self.vocab_file)
+        return WordPiece(
+            self.vocab, lower_case=case, truncation=cut, prompt=front, vocab_file=self.vocab_file
+        )
 
-    def with_tokens(self, tokens: Sequence[str]) -> WordPiece:
-        """The same settings with another vocabulary."""
-        return WordPiece(tokens, lower_case=self.lower_case, truncation=self.truncation)
-
-    def check_rows(self, num_rows: int) -> None:
-        """Checks that a table of word vectors has a row for each token.
-
-        Args:
-          num_rows: Its rows; more than the tokens are fine, tables are often padded.
-
-        Raises:
-          VocabularyError: If it has too few.
-        """
-        if self.vocab_size > num_rows:
-            raise errors.VocabularyError(
-                self._name,
-                f"at most {num_rows} tokens, the rows of the model's embedding",
-                self.vocab_size,
-                "It belongs to another model.",
-            )
+    def subset(self, ids: Sequence[int] | np.ndarray) -> WordPiece:
+        """The same settings with a part of the vocabulary; see `Tokenizer.subset`."""
+        tokens = [self.vocab[index] for index in ids]
+        return WordPiece(
+            tokens, lower_case=self.lower_case, truncation=self.truncation, prompt=self.prompt
+        )
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of the tokens in the order of their ids."""
-        return hashlib.sha256("\n".join(self.vocab).encode("utf-8", "surrogatepass")).hexdigest()
-
-    @property
-    def vocab_text(self) -> str:
+    def file_text(self) -> str:
         """The content of a vocab.txt."""
         return format_vocab(self.vocab)
 
     @property
-    def foreign_truncation(self) -> str:
-        """Why no tokenizer of `transformers` cuts texts as this one does; "" where one does."""
-        if self.truncation == "end":
-            return ""
-        return (
-            "a text that is too long loses its middle, and transformers cuts one end off: only "
-            "tfdistill reads it alike"
-        )
+    def _identity(self) -> str:
+        return "\n".join(self.vocab)
+
+    @functools.cached_property
+    def begins_word(self) -> np.ndarray:
+        """Whether each token has no "##"."""
+        return np.array([not token.startswith(SUFFIX_INDICATOR) for token in self.vocab])
+
+    def word_of(self, token: str) -> str:
+        """The word that a token is by itself; see `Tokenizer.word_of`."""
+        special = token.startswith("[") and token.endswith("]") and len(token) > 2
+        return "" if special or token.startswith(SUFFIX_INDICATOR) else token
+
+    @property
+    def mediapipe_faults(self) -> list[str]:
+        """Why MediaPipe's tokenizer reads other ids from texts."""
+        cased = "MediaPipe lower-cases every text, the vocabulary is a cased one"
+        return [*([] if self.lower_case else [cased]), *super().mediapipe_faults]
 
     @functools.cached_property
     def fast(self) -> LibraryTokenizer:
@@ -155,6 +134,24 @@ class WordPiece:
         library = wordpiece_of(self._ids, lower_case=self.lower_case)
         library.add_special_tokens(list(SPECIAL_TOKENS))
         library.save(path)
+
+    def save_files(self, folder: pathlib.Path) -> None:
+        """Writes vocab.txt and tokenizer.json; see `Tokenizer.save_files`."""
+        (folder / VOCAB_FILE).write_text(self.file_text, encoding="utf-8", newline="\n")
+        self.save_json(str(folder / "tokenizer.json"))
+
+    def hf_settings(self, family: str) -> Mapping[str, Any]:
+        """The settings of tokenizer_config.json; see `Tokenizer.hf_settings`."""
+        settings: dict[str, Any] = {
+            "tokenizer_class": _CLASSES.get(family, "BertTokenizer"),
+            "do_lower_case": self.lower_case,
+            "strip_accents": None,
+            "tokenize_chinese_chars": True,
+            **SPECIAL_NAMES,
+        }
+        if family == "distilbert":  # whose model takes no token types
+            settings["model_input_names"] = ["input_ids", "attention_mask"]
+        return settings
 
     @functools.cached_property
     def _graph(self) -> tuple[Any, Any]:
@@ -196,94 +193,11 @@ class WordPiece:
         rows = words.split(words.as_bytes(texts), lower_case=self.lower_case).to_list()
         return [[word.decode("utf-8") for word in row] for row in rows]
 
-    def locate(self, texts: Sequence[str]) -> LocatedPieces:
-        """Tokenizes texts and locates each piece in them; see `LibraryTokenizer.locate`."""
-        return self.fast.locate(_without_surrogates(texts))
-
-    def encode(self, text: str, pair: str | None = None, max_length: int = 128) -> list[int]:
-        """Encodes one text or pair: ``[CLS] text [SEP]`` or ``[CLS] text [SEP] pair [SEP]``.
-
-        Args:
-          text: A text; may be empty.
-          pair: A second text, which may be empty; None for none.
-          max_length: The most tokens to return, special ones included. A pair is cut by
-            `encoded.truncated_lengths` (the longer text first), each text at its end or in its
-            middle, see `encoded.heads_of`.
-
-        Returns:
-          Token ids.
-
-        Raises:
-          DataError: If `text` or `pair` is not a string, or `max_length` has no room for the
-            special tokens.
-        """
-        first, *second = _without_surrogates([text] if pair is None else [text, pair])
-        return self.fast.encode(first, *second, max_length=max_length)
-
-    def encode_batch(
-        self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_length: int = 128
-    ) -> EncodedExamples:
-        """Encodes many texts or pairs, as `encode` does.
-
-        Args:
-          texts: n texts.
-          pairs: n second texts, or None.
-          max_length: The most tokens of an example.
-
-        Returns:
-          The examples, without labels.
-
-        Raises:
-          DataError: As `encode`; also if the numbers of texts and pairs differ.
-        """
-        if pairs is not None and len(pairs) != len(texts):
-            raise errors.DataError("pairs", f"{len(texts)} as texts", len(pairs))
-        check_max_length(max_length, paired=pairs is not None)
-        ids, counts = self.pieces(texts)
-        others, other_counts = self.pieces(pairs or ())
-        if pairs is None:
-            other_counts = np.zeros_like(counts)
-        has_pair = np.full(len(counts), pairs is not None)
-        lengths = truncated_lengths(counts, other_counts, has_pair, max_length)
-        first = kept_runs(ids, counts, lengths.first, self.truncation)
-        second = kept_runs(others, other_counts, lengths.second, self.truncation)
-        return join(first, second, self.special_ids, has_pair=has_pair)
-
-    def lengths(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> np.ndarray:
-        """Counts the tokens of texts or pairs, special ones included, without a limit.
-
-        Args:
-          texts: n texts.
-          pairs: n second texts, or None.
-
-        Returns:
-          int64 (n,).
-        """
-        _, counts = self.pieces([*texts, *(pairs or ())])
-        return whole_lengths(counts, pairs)
-
-    def pieces(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Tokenizes texts, without special tokens and not cut.
-
-        Args:
-          texts: n texts.
-
-        Returns:
-          The ids of all texts one after the other, int32 (pieces,), and the pieces of each text,
-          int64 (n,).
-
-        Raises:
-          DataError: If a text is not a string.
-        """
+    def _pieces(self, texts: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         from tfdistill.tokenization import words
 
-        ids, lengths = array.array("i"), array.array("q")  # grow without a second copy
-        for start in range(0, max(len(texts), 1), _AT_ONCE):
-            strings = words.as_bytes(texts[start : start + _AT_ONCE])
-            for ragged in words.rows_of(self._graph[1], strings):
-                ids.frombytes(ragged.values.numpy().view(np.uint8))
-                lengths.frombytes(ragged.row_lengths().numpy().view(np.uint8))
-        return np.frombuffer(ids, np.int32), np.frombuffer(lengths, np.int64)
+        for ragged in words.rows_of(self._graph[1], words.as_bytes(texts)):
+            yield ragged.values.numpy(), ragged.row_lengths().numpy()
 
 
 def check_vocab(tokens: Sequence[str], name: str = "vocabulary") -> None:
@@ -366,16 +280,73 @@ def check_case(file: str, lower_case: bool | None, described: bool) -> None:
         )
 
 
-def whole_lengths(counts: np.ndarray, pairs: Sequence[str] | None = None) -> np.ndarray:
-    """The tokens of texts or pairs that are not cut, special ones included, int64 (n,).
+def read_wordpiece(path: pathlib.Path, described: Mapping[str, Any]) -> WordPiece:
+    """Reads the tokenizer of a tokenizer.json whose model is WordPiece; judged by its answers.
 
-    `counts` are the pieces of n texts, and then of their n second texts, where there are any.
+    Args:
+      path: The file, for messages.
+      described: Its content.
+
+    Returns:
+      The tokenizer.
+
+    Raises:
+      VocabularyError: If it is damaged, or answers otherwise than BERT's: the message has the text.
     """
-    if pairs is None:
-        return counts.astype(np.int64) + 2
-    return counts.astype(np.int64).reshape(2, -1).sum(axis=0) + 3
+    model = dict(library.part_of(described, "model"))
+    library.check_expressions(path, described)
+    tokens = _described_tokens(path, model.pop("vocab", None), described.get("added_tokens") or [])
+    check_vocab(tokens, str(path))
+    rest = json.dumps({**described, "model": model, "added_tokens": []})
+    special = tuple(tokens.index(token) for token in SPECIAL_TOKENS)
+    lower_case = library.case_of(path, rest, special)
+    return WordPiece(tokens, lower_case=lower_case, vocab_file=str(path))
 
 
-def _without_surrogates(texts: Sequence[str]) -> list[str]:
-    """Texts without lone surrogates, of the same lengths; BERT's tokenizer drops U+FFFD."""
-    return [_SURROGATE.sub("\ufffd", text) for text in check_strings(texts)]
+def _described_tokens(path: pathlib.Path, vocabulary: Any, added: Any) -> list[str]:
+    """The tokens by id: those of the model, and special tokens that are only listed."""
+    if not isinstance(vocabulary, dict) or not vocabulary:
+        raise errors.VocabularyError(f"{path}, model.vocab", "tokens with their ids", "none")
+    if not isinstance(added, list) or not all(
+        isinstance(entry, dict) and isinstance(entry.get("content"), str) for entry in added
+    ):
+        raise errors.VocabularyError(f"{path}, added_tokens", "a list of tokens", repr(added)[:80])
+    fault = added_tokens_fault(f"{path}, added_tokens", (entry["content"] for entry in added))
+    if fault:
+        raise errors.VocabularyError(fault)
+    ids: dict[str, Any] = dict(vocabulary)
+    for entry in added:
+        if ids.setdefault(entry["content"], entry.get("id")) != entry.get("id"):
+            raise errors.VocabularyError(
+                f"{path}, added_tokens",
+                f"{entry['content']!r} with the id {ids[entry['content']]} that model.vocab says",
+                repr(entry.get("id")),
+            )
+    by_id = {index: token for token, index in ids.items() if type(index) is int}
+    missing = next((index for index in range(len(ids)) if index not in by_id), None)
+    if missing is not None:
+        raise errors.VocabularyError(
+            f"{path}, model.vocab",
+            f"a token for each id from 0 to {len(ids) - 1}",
+            f"none for the id {missing}",
+            "The vocabulary that it was made from held a token twice.",
+        )
+    return [by_id[index] for index in range(len(ids))]
+
+
+def added_tokens_fault(
+    what: str, tokens: Iterable[str], special: Collection[str] = SPECIAL_TOKENS
+) -> str:
+    """Names tokens that `what` adds to a vocabulary, `special` ones aside; "" where none are."""
+    added = [token for token in dict.fromkeys(tokens) if token not in special]
+    if not added:
+        return ""
+    shown = ", ".join(map(repr, added[:8])) + (f" and {len(added) - 8} more" if added[8:] else "")
+    return errors.explain(
+        what,
+        "no tokens but the vocabulary's",
+        f"{len(added)} added: {shown}",
+        "Added tokens are split off before the words are, which no exported file does. Train the "
+        "model with words for them, or let it teach by its answers "
+        "(scripts/answers_from_transformers.py).",
+    )

@@ -15,12 +15,11 @@ import tf_keras as keras
 from tfdistill import distillers, errors, models, results, weights
 from tfdistill.config import PretrainConfig
 from tfdistill.data import masking, shard_files, shards, streaming
-from tfdistill.data import vocab as vocabularies
 from tfdistill.data.streaming import StepRange
 from tfdistill.io import files, ledger, storage, work_folder
 from tfdistill.results import FitResult
-from tfdistill.tokenization.reading import read_tokenizer, read_vocab
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.reading import read_tokenizer
+from tfdistill.tokenization.tokenizer import Tokenizer
 from tfdistill.training import evaluation, multi_worker, optimizers, precision, strategies
 from tfdistill.training.fit import fit
 
@@ -30,7 +29,7 @@ _EVALUATION_SEED = 0  # the masks that a model is measured with are always the s
 def pretrain(
     student: keras.Model,
     corpus: files.Path,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     config: PretrainConfig,
     *,
     folder: files.Path,
@@ -253,7 +252,7 @@ def _open_model(
     prepared: pathlib.Path | None,
     config: PretrainConfig,
     root: pathlib.Path,
-) -> tuple[keras.Model, WordPiece]:
+) -> tuple[keras.Model, Tokenizer]:
     if source.name in models.presets():
         tokenizer = _tokenizer_of(source, prepared, root)
         shape = models.preset(source.name)
@@ -291,7 +290,7 @@ def _open_model(
 
 def _tokenizer_of(
     source: PretrainSource, prepared: pathlib.Path | None, root: pathlib.Path
-) -> WordPiece:
+) -> Tokenizer:
     lower_case = source.lower_case
     vocab_file: files.Path | None = source.vocab_file
     if prepared is not None:
@@ -311,9 +310,9 @@ def _tokenizer_of(
 
 def _local_vocabulary(prepared: Any, root: pathlib.Path) -> pathlib.Path:
     """The vocabulary of a corpus; of one at an address a copy, which models are saved with."""
-    file = prepared / shard_files.VOCAB
+    file = shard_files.vocab_file(prepared)
     if not storage.is_remote(prepared):
         return file
-    copy = root / "corpus" / shard_files.VOCAB
-    vocabularies.write_vocab(read_vocab(file), copy)
+    copy = root / "corpus" / file.name
+    files.atomic_write_text(copy, file.read_text(encoding="utf-8"))
     return copy

@@ -18,7 +18,7 @@ from tfdistill import errors, models
 from tfdistill.data import vocab
 from tfdistill.io import files, ledger
 from tfdistill.tokenization import reading
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 from tfdistill.weights import checkpoint
 from tfdistill.weights.filling import LoadReport
 from tfdistill.weights.folders import DESCRIPTION
@@ -41,7 +41,7 @@ def save_bilstm(
     folder: files.Path,
     *,
     labels: Sequence[str],
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
 ) -> None:
     """Writes model.safetensors, vocab.txt and classifier.json into a folder that exists.
 

@@ -14,7 +14,8 @@ import safetensors
 from tfdistill import errors
 from tfdistill.io import contents, files, ledger, safe_paths
 from tfdistill.tokenization import reading as tokenizer_reading
-from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
+from tfdistill.tokenization.wordpiece import VOCAB_FILE
 from tfdistill.weights import filling, folders, hf_config, keys
 
 WEIGHTS_FILE = "model.safetensors"
@@ -56,7 +57,7 @@ class Checkpoint:
     raw_config: dict[str, Any]
     tensors: dict[str, np.ndarray]
     ignored: tuple[str, ...]
-    tokenizer: WordPiece | None
+    tokenizer: Tokenizer | None
     layout: str
     max_length: int | None = None
     types_pairs: bool = True
@@ -116,7 +117,7 @@ def read_kind(
     return folder, raw_config
 
 
-def existing_tokenizer(tokenizer: WordPiece | None, name: object) -> WordPiece:
+def existing_tokenizer(tokenizer: Tokenizer | None, name: object) -> Tokenizer:
     """Returns the tokenizer of a checkpoint that has one.
 
     Args:

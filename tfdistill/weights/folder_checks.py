@@ -23,7 +23,8 @@ from tfdistill.io import checks, processes, reading
 from tfdistill.tasks.encoded import EncodedExamples, pad
 from tfdistill.tflite import agreement
 from tfdistill.tokenization import reading as tokenizer_reading
-from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece, vocabulary_fault
+from tfdistill.tokenization.tokenizer import Tokenizer
+from tfdistill.tokenization.wordpiece import vocabulary_fault
 from tfdistill.weights import checkpoint, factorised, filling, keys, load
 
 # What splits texts in more than one way: case, accents, ideographs, controls, long words.
@@ -60,7 +61,7 @@ class WrittenFolder:
     folder: pathlib.Path
     model: keras.Model
     labels: tuple[str, ...] | None  # in the order of the logits
-    tokenizer: WordPiece | None  # that was put in
+    tokenizer: Tokenizer | None  # that was put in
     texts: Sequence[str]  # of the task, besides `_PROBES`
     # Whether `transformers` shall answer them, where PyTorch is installed.
     for_transformers: bool = False
@@ -95,7 +96,7 @@ class WrittenFolder:
         """The texts as our tokenizer splits them, cut at their end; None without a vocabulary."""
         if self.tokenizer is None:
             return None
-        tokenizer = self.tokenizer.replace(truncation="end")
+        tokenizer = self.tokenizer.replace(truncation="end", prompt="")
         return tokenizer.encode_batch(self.all_texts, max_length=self.config.max_positions)
 
     @functools.cached_property
@@ -172,11 +173,11 @@ def _tokens(written: WrittenFolder) -> list[str]:
     folder, expected = written.folder, written.tokenizer
     again = tokenizer_reading.read_tokenizer(folder / tokenizer_reading.JSON_FILE)
     stated = {
-        "do_lower_case": expected.lower_case,
         "model_max_length": written.config.max_positions,
+        **expected.hf_settings(written.config.family),
     }
-    listed = tokenizer_reading.read_vocab(folder / VOCAB_FILE)
-    named = ((VOCAB_FILE, listed), (tokenizer_reading.JSON_FILE, again.vocab))
+    listed = tokenizer_reading.read_vocab(folder / expected.file_name)
+    named = ((expected.file_name, listed), (tokenizer_reading.JSON_FILE, again.vocab))
     faults = [vocabulary_fault(name, expected.vocab, tokens) for name, tokens in named]
     faults = [
         *filter(None, faults),
@@ -201,8 +202,8 @@ def _tokens(written: WrittenFolder) -> list[str]:
     return _other_ids(written, rows, "the library tokenizers")
 
 
-def _settings(tokenizer: WordPiece | None) -> dict[str, Any]:
-    return {name: getattr(tokenizer, name, None) for name in ("lower_case", "truncation")}
+def _settings(tokenizer: Tokenizer | None) -> dict[str, Any]:
+    return {name: getattr(tokenizer, name, None) for name in ("lower_case", "truncation", "prompt")}
 
 
 def _tokens_of_transformers(written: WrittenFolder) -> list[str]:
@@ -211,18 +212,18 @@ def _tokens_of_transformers(written: WrittenFolder) -> list[str]:
 
     try:
         transformers.AutoConfig.from_pretrained(written.folder)
-        if written.encoded is None:
+        if written.tokenizer is None or written.encoded is None:
             return []
         tokenizer = transformers.AutoTokenizer.from_pretrained(written.folder)
     except (OSError, ValueError, KeyError) as error:
         fault = " ".join(str(error).split())[:300]
         return [errors.explain("folder", "one that transformers can read", fault)]
-    # A special token that somebody typed is ordinary text here, and on phones.
+    # Where a special token that somebody typed is ordinary text, it is so on phones, too.
     rows = tokenizer(
         written.all_texts,
         truncation=True,
         max_length=tokenizer.model_max_length,
-        split_special_tokens=True,
+        split_special_tokens=not written.tokenizer.types_special,
     )["input_ids"]
     return _other_ids(written, rows, f"transformers {transformers.__version__}")
 

@@ -15,7 +15,8 @@ from tfdistill import errors, models
 from tfdistill.io import files, reading
 from tfdistill.models import EncoderConfig, MobileBertConfig
 from tfdistill.tokenization.reading import read_tokenizer
-from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
+from tfdistill.tokenization.wordpiece import VOCAB_FILE
 from tfdistill.weights import filling, garden_keys
 from tfdistill.weights.filling import LoadReport
 from tfdistill.weights.load import LoadedModel
@@ -226,7 +227,7 @@ def _fill(
     )
 
 
-def _tokenizer(prefix: pathlib.Path, config: EncoderConfig, lower_case: bool) -> WordPiece | None:
+def _tokenizer(prefix: pathlib.Path, config: EncoderConfig, lower_case: bool) -> Tokenizer | None:
     path = prefix.parent / VOCAB_FILE
     if not path.is_file():
         return None

@@ -9,7 +9,7 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.io import files
 from tfdistill.models.heads import KINDS as HEAD_KINDS
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 from tfdistill.weights import factorised, filling, head_checks, hf_config, keys, sentence_modules
 from tfdistill.weights.checkpoint import (
     SENTENCE_FILES,
@@ -38,7 +38,7 @@ class LoadedModel:
 
     model: keras.Model
     config: models.EncoderConfig
-    tokenizer: WordPiece | None
+    tokenizer: Tokenizer | None
     report: LoadReport
     labels: tuple[str, ...] = ()
     max_length: int | None = None

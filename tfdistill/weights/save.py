@@ -10,11 +10,10 @@ import safetensors.numpy
 import tf_keras as keras
 
 from tfdistill import errors, models
-from tfdistill.data import vocab
 from tfdistill.io import checks, files, ledger, work_folder
 from tfdistill.models import embedding
 from tfdistill.tokenization import reading
-from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
+from tfdistill.tokenization.tokenizer import Tokenizer
 from tfdistill.weights import (
     checkpoint,
     factorised,
@@ -25,15 +24,13 @@ from tfdistill.weights import (
     sentence_modules,
 )
 
-_TOKENIZER_CLASSES = {"distilbert": "DistilBertTokenizer", "mobilebert": "MobileBertTokenizer"}
-
 
 def save_hf(
     model: keras.Model,
     folder: files.Path,
     *,
     labels: Sequence[str] | None = None,
-    tokenizer: WordPiece | files.Path | None = None,
+    tokenizer: Tokenizer | files.Path | None = None,
     texts: Sequence[str] = (),
     for_transformers: bool = False,
     overwrite: bool = False,
@@ -148,24 +145,19 @@ def _check_labels(labels: tuple[str, ...] | None, head: models.Head) -> None:
 
 
 def _save_tokenizer(
-    config: models.EncoderConfig, tokenizer: WordPiece, folder: pathlib.Path
+    config: models.EncoderConfig, tokenizer: Tokenizer, folder: pathlib.Path
 ) -> None:
-    """Writes vocab.txt, tokenizer.json and its settings, which every `transformers` reads alike.
+    """Writes the vocabulary and the tokenizer's settings, which every `transformers` reads alike.
 
     Its own classes are not asked to: their arguments mean other things in version 4 and 5.
     """
-    vocab.write_vocab(tokenizer.vocab, folder / VOCAB_FILE)
-    tokenizer.save_json(str(folder / reading.JSON_FILE))
+    tokenizer.save_files(folder)
     settings: dict[str, object] = {
-        "tokenizer_class": _TOKENIZER_CLASSES.get(config.family, "BertTokenizer"),
-        "do_lower_case": tokenizer.lower_case,
-        "strip_accents": None,
-        "tokenize_chinese_chars": True,
         "model_max_length": config.max_positions,
-        **reading.SPECIAL_NAMES,
+        **tokenizer.hf_settings(config.family),
     }
     if tokenizer.truncation != "end":
         settings[reading.TRUNCATION] = tokenizer.truncation
-    if config.family == "distilbert":  # whose model takes no token types
-        settings["model_input_names"] = ["input_ids", "attention_mask"]
+    if tokenizer.prompt:
+        settings[reading.PROMPT] = tokenizer.prompt
     sentence_modules.write_json(folder / reading.CONFIG_FILE, settings)

@@ -110,6 +110,7 @@ class HostBackend:
                     "path": str(subject.vocab_file),
                     "lower_case": described.tokenizer.lower_case,
                     "truncation": described.tokenizer.truncation,
+                    "prompt": described.tokenizer.prompt,
                 },
                 "texts": self._texts[model],
             }

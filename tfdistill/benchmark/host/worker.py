@@ -84,7 +84,7 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., di
 
     signatures = [Signature.from_json(content) for content in job["signatures"]]
     longest = signatures[-1].sequence_length
-    encode = read_tokenizer(**job["tokenizer"]).fast.encode_typed
+    encode = read_tokenizer(**job["tokenizer"]).encode_typed
     interpreter = open_file(job)
     runners = [
         (entry.sequence_length, entry.padded, SignatureRunner(interpreter, entry))
