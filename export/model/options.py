@@ -12,7 +12,7 @@ from tfdistill.tokenization.tokenizer import Tokenizer
 
 
 class ExportOptions(TypedDict, total=False):
-    """Options of an export; `ExportRequest` has their defaults.
+    """Options of an export.
 
     `auto` chooses `quantize` and `layers` itself and writes no `variants`; `sweep` tries each
     `quantize`, and takes neither `variants` nor a `name`.

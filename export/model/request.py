@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pathlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import tf_keras as keras
 
@@ -24,71 +24,65 @@ from . import inputs
 from .heads import HEADS, OutputHead
 from .options import ExportOptions
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 _log = logging.getLogger(__name__)
 
 # Embeddings are padded to multiples of up to 128 rows; more unused ones are no padding.
 _MOST_PADDING = 127
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+# Of the options that are not None where nobody names them.
+DEFAULTS: ExportOptions = {
+    "quantize": "dynamic_wi8_afp32",
+    "device": "cpu",
+    "variants": {},
+    "softmax": False,
+    "num_calibration": 200,
+    "seed": 1,
+    "allow_weak": False,
+    "overwrite": False,
+    "timeout_s": 1800,
+}
+
+
+def check_options(options: Collection[str], *, but: Collection[str] = ()) -> None:
+    """Refuses names that are no `ExportOptions`, and all of `but`."""
+    names = ExportOptions.__annotations__.keys() - {*but}
+    if unknown := [name for name in options if name not in names]:
+        remedy = errors.nearest(unknown[0], names)
+        raise errors.ConfigError("options", "those of an export", repr(unknown[0]), remedy)
+
+
 class ExportRequest:
-    """A model, the path of its .tflite file, and `ExportOptions` with their defaults."""
+    """A model, the path of its .tflite file, and each of the `ExportOptions` as an attribute.
 
-    model: keras.Model
-    path: files.Path
-    _: dataclasses.KW_ONLY
-    data: dataclasses.InitVar[TaskData | None] = None
-    quantize: str = "dynamic_wi8_afp32"
-    device: str = "cpu"
-    variants: Mapping[str, str] | None = dataclasses.field(default_factory=dict)
-    layers: Mapping[str, str] | None = None
-    lengths: Sequence[int] | None = None
-    softmax: bool = False
-    check_on: Any = None
-    promise_on: Any = None
-    calibrate_on: Any = None
-    num_calibration: int = 200
-    seed: int = 1
-    texts: Examples | None = None
-    task: TaskSpec | None = None
-    tokenizer: Tokenizer | None = None
-    labels: Sequence[str] | None = None
-    bounds: Mapping[str, float] | None = None
-    metadata: bool | None = None
-    allow_weak: bool = False
-    overwrite: bool = False
-    name: str | None = None
-    timeout_s: float = 1800
+    An option that is not named is what follows from the data, or else its default.
+    """
 
-    @classmethod
-    def of(
-        cls,
-        model: keras.Model,
-        path: files.Path,
-        options: Mapping[str, Any],
-        *,
-        but: Collection[str] = (),
-    ) -> ExportRequest:
-        """Makes a request of keywords; refuses unknown ones, and all of `but`."""
-        names = ExportOptions.__annotations__.keys() - {*but}
-        if unknown := [name for name in options if name not in names]:
-            remedy = errors.nearest(unknown[0], names)
-            raise errors.ConfigError("options", "those of an export", repr(unknown[0]), remedy)
-        tokenizer = options.get("tokenizer")
-        tokenized = {} if tokenizer is None else {"tokenizer": as_tokenizer(tokenizer)}
-        return cls(model, path, **{**options, **tokenized})
+    if TYPE_CHECKING:
 
-    def __post_init__(self, data: TaskData | None) -> None:
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init__(
+        self, model: keras.Model, path: files.Path, **options: Unpack[ExportOptions]
+    ) -> None:
         """Spells the quantizations out, and takes from the data what is not named."""
-        object.__setattr__(self, "quantize", config.quantization_name(self.quantize))
+        check_options(options)
+        self.model, self.path = model, path
+        vars(self).update(dict.fromkeys(ExportOptions.__annotations__), **{**DEFAULTS, **options})
+        self.quantize = config.quantization_name(self.quantize)
         for name in ("variants", "layers"):
-            chosen = getattr(self, name)
-            if chosen:
+            if chosen := getattr(self, name):
                 full = {key: config.quantization_name(value) for key, value in chosen.items()}
-                object.__setattr__(self, name, full)
-        for name, value in [] if data is None else list(self._of_data(data)):
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, value)
+                setattr(self, name, full)
+        if self.tokenizer is not None:
+            self.tokenizer = as_tokenizer(self.tokenizer)
+        if (data := vars(self).pop("data")) is not None:
+            for name, value in list(self._of_data(data)):
+                if getattr(self, name) is None:
+                    setattr(self, name, value)
 
     def _of_data(self, data: TaskData) -> Iterator[tuple[str, Any]]:
         """Yields the arguments that follow from a task's data."""
@@ -130,7 +124,7 @@ class ExportRequest:
 
     def replace(self, **changes: Any) -> ExportRequest:
         """Returns a copy with some arguments changed."""
-        return dataclasses.replace(self, **changes)
+        return ExportRequest(**{**vars(self), **changes})
 
     def collected(self) -> ExportRequest:
         """Returns a copy with its examples in memory: an iterator serves one export only."""

@@ -72,7 +72,7 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Unpack[ExportOpti
       >>> card.quantization, list(card.signatures)
       ('dynamic_wi8_afp32', ['len16'])
     """
-    return export_file(ExportRequest.of(model, path, options))
+    return export_file(ExportRequest(model, path, **options))
 
 
 def export_file(request: ExportRequest, floats: FloatConversion | None = None) -> Manifest:

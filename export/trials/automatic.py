@@ -21,7 +21,7 @@ from ..conversion import prepare
 from ..conversion import quantize as quantizing
 from ..conversion.quantize import Quantization
 from ..model import inputs
-from ..model.request import ExportRequest
+from ..model.request import ExportRequest, check_options
 from .trial import ROUNDING, Measure, Report, Trials, drop_faults, trials
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ def auto(
     """
     order = _order(model, names)
     _check(max_drop, prefer, measure)
-    request = ExportRequest.of(model, path, options, but=("quantize", "layers", "variants"))
+    check_options(options, but=("quantize", "layers", "variants"))
+    request = ExportRequest(model, path, **options)
     bounds = {"metric_drop": max_drop, **(request.bounds or {})}
     measure = measure if prefer == "latency" else None
     with trials(request.replace(bounds=bounds), measure=measure, report=report) as tried:

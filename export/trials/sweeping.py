@@ -21,7 +21,7 @@ from tfdistill.tasks.encoded import EncodedExamples
 from ..checking.evidence import FloatConversion
 from ..conversion import quantize as quantizing
 from ..file import bundle
-from ..model.request import ExportRequest
+from ..model.request import ExportRequest, check_options
 from .trial import Measure, Report, attempt
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def sweep(
     """
     chosen = [quantization.name for quantization in quantizing.chosen(names)]
     folder = pathlib.Path(folder)
-    of_a_row = ("quantize", "variants", "name")
-    request = ExportRequest.of(model, folder / _FILE, options, but=of_a_row).collected()
+    check_options(options, but=("quantize", "variants", "name"))
+    request = ExportRequest(model, folder / _FILE, **options).collected()
     replaced = request.overwrite
     threads = None if measure is None else threads
     fingerprint = _fingerprint(request, measured=measure is not None, threads=threads)
@@ -194,7 +194,7 @@ def _fingerprint(request: ExportRequest, *, measured: bool, threads: int | None)
     for weight in request.model.weights:
         digest.update(f"{weight.name} {weight.shape}".encode())
         digest.update(np.ascontiguousarray(weight.numpy()).tobytes())
-    names = {field.name for field in dataclasses.fields(request)} - _NOT_COMPARED
+    names = vars(request).keys() - _NOT_COMPARED
     plain = {name: _plain(getattr(request, name)) for name in sorted(names)}
     return {
         "weights": digest.hexdigest(),

@@ -1,7 +1,6 @@
 """The request for an export: its options are those of `to_tflite`, its examples serve several."""
 
 import argparse
-import dataclasses
 import inspect
 import shutil
 
@@ -11,24 +10,13 @@ import toys
 
 import export
 from export.model.options import ExportOptions
-from export.model.request import ExportRequest, fitting_lengths
+from export.model.request import DEFAULTS, ExportRequest, fitting_lengths
 from export.targets import saved_model
 from tfdistill import errors, models
 from tfdistill.commands import export as export_command
 from tfdistill.tasks.encoded import EncodedExamples
 
 DOORS = (export.to_tflite, export.auto, export.sweep)
-REQUEST = {field.name: field for field in dataclasses.fields(ExportRequest)}
-
-
-def test_options_are_the_fields_of_a_request():
-    fields = {name: field.type for name, field in REQUEST.items() if name not in ("model", "path")}
-    fields["data"] = "TaskData | None"  # not kept
-    fields["tokenizer"] = "WordPiece | files.Path | None"  # a path is read
-    hints = {name: hint.__forward_arg__ for name, hint in ExportOptions.__annotations__.items()}
-    assert hints == fields
-    documented = inspect.getdoc(ExportOptions)
-    assert [name for name in hints if f"  {name}: " not in documented] == []
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
@@ -59,10 +47,10 @@ def test_command_line_and_python_have_the_same_defaults():
     command.arguments(parser)
     options = {action.dest: action for action in parser._actions}
     assert options["quantize"].default is None  # --list: all of them
-    assert f"which is {REQUEST['quantize'].default};" in options["quantize"].help
+    assert f"which is {DEFAULTS['quantize']};" in options["quantize"].help
     assert options["calibrate"].default is options["seed"].default is None  # not passed on
-    assert f"(default: {REQUEST['num_calibration'].default})" in options["calibrate"].help
-    assert f"(default: {REQUEST['seed'].default})" in options["seed"].help
+    assert f"(default: {DEFAULTS['num_calibration']})" in options["calibrate"].help
+    assert f"(default: {DEFAULTS['seed']})" in options["seed"].help
 
 
 def test_short_names_of_quantizations_are_spelled_out(toy):
