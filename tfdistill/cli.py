@@ -199,7 +199,9 @@ def _run(args: argparse.Namespace, parser_of_command: base.Parser) -> int:
             sys.stdout.flush()
             seconds = time.monotonic() - began
             if seconds >= _LONG_SECONDS:
-                print(f"finished in {_duration(seconds)}", file=sys.stderr)
+                minutes, rest = divmod(round(seconds), 60)
+                taken = f"{minutes}:{rest:02d} minutes" if minutes else f"{seconds:.1f} seconds"
+                print(f"finished in {taken}", file=sys.stderr)
         return result if isinstance(result, int) else 0
     except (Exception, KeyboardInterrupt) as error:
         if not isinstance(error, _EXPLAINED) and errors.errno_of(error) is None:
@@ -313,9 +315,3 @@ def _pass_on(read: int, terminal: int) -> NoReturn:
             if not _NATIVE_LOGS.match(line):
                 os.write(terminal, line)
     os._exit(0)
-
-
-def _duration(seconds: float) -> str:
-    """Writes 75.2 as "1:15 minutes", 12.3 as "12.3 seconds"."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d} minutes" if minutes else f"{seconds:.1f} seconds"

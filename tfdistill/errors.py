@@ -117,14 +117,7 @@ class EnvironmentFault(TfdistillError, RuntimeError):
 def explain(what: object, expected: object, received: object, remedy: object = "") -> str:
     """Writes an error message in the form ``what: expected E, received R. Remedy.``.
 
-    Args:
-      what: The thing that is wrong, as the user named it ("student vocabulary").
-      expected: What would have been right.
-      received: What came instead.
-      remedy: What to do about it, a sentence.
-
-    Returns:
-      The message, one line unless an argument has several.
+    `what` is wrong, as the user named it ("student vocabulary"); the remedy is a sentence.
     """
     message = f"{what}: expected {expected}, received {received}."
     return f"{message} {remedy}" if remedy else message
@@ -133,12 +126,8 @@ def explain(what: object, expected: object, received: object, remedy: object = "
 def bounded(message: str) -> str:
     """Shortens a message that quotes megabytes of a file, so that a person can read it.
 
-    Args:
-      message: Any text.
-
-    Returns:
-      The text with at most `MAX_LINES` lines, and of a line longer than `MAX_LINE` characters the
-      beginning and the end, which holds the remedy.
+    It has at most `MAX_LINES` lines, and of a line longer than `MAX_LINE` characters the beginning
+    and the end, which holds the remedy.
     """
     lines = message.split("\n", MAX_LINES)
     if len(lines) > MAX_LINES:
@@ -176,11 +165,7 @@ WRITE_FAULTS = (*FULL_DISK, errno.EROFS, errno.EACCES, errno.EIO)
 def errno_of(error: BaseException) -> int | None:
     """The error of the system inside an exception of a library that writes in C++ or Rust.
 
-    Args:
-      error: The exception; of TensorFlow, safetensors or h5py, for example.
-
-    Returns:
-      The number, or None where the message names no error about space or permission.
+    None where the message names no error about space or permission.
     """
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
@@ -206,15 +191,7 @@ def shortened(text: str, longest: int = 60) -> str:
 
 
 def nearest(name: object, choices: Iterable[str]) -> str:
-    """Suggests the choice that a misspelt name probably meant.
-
-    Args:
-      name: What the user wrote.
-      choices: The valid names.
-
-    Returns:
-      "Did you mean 'x'?" when one is close, otherwise "Valid choices: a, b, c."
-    """
+    """Suggests what a misspelt name meant: "Did you mean 'x'?", else "Valid choices: a, b, c."."""
     valid = sorted(choices)
     close = difflib.get_close_matches(str(name), valid, n=1)
     if close:

@@ -16,14 +16,8 @@ def lazy_exports(
     """Makes the functions `__getattr__` and `__dir__` of a package.
 
     Its names are those that its block ``if TYPE_CHECKING:`` imports: what type checkers read is
-    what a program gets. The block is read when a name is first used.
-
-    Args:
-      package: Its `__name__`.
-      together: Whether the first name imports the modules of all others, too.
-
-    Returns:
-      `__getattr__`, which raises AttributeError for any other name, as Python asks, and `__dir__`.
+    what a program gets. The block is read when a name is first used; with `together` the first one
+    imports the modules of all others, too.
     """
     module_of: dict[str, str] = {}
 
@@ -66,11 +60,7 @@ def _lazy_imports(package: str) -> dict[str, str]:
 
 
 def refuse_other_export() -> None:
-    """Refuses a module of somebody else that hides our package `export`.
-
-    Raises:
-      ImportError: If `import export` gives another module than the one next to this package.
-    """
+    """Raises ImportError where a module of somebody else hides our package `export`."""
     own_file = pathlib.Path(__file__).resolve().parents[1] / "export" / "__init__.py"
     spec = importlib.util.find_spec("export")
     origin = None if spec is None or spec.origin is None else pathlib.Path(spec.origin).resolve()

@@ -277,10 +277,7 @@ class PlainStream:
     def write(self, text: str) -> int:
         """Writes text; returns its length."""
         with self._open_or_discarded():
-            if self._bars:
-                self._stream.write(_BUT_BARS.sub(_escaped_but_bars, text))
-            else:
-                self._stream.write(plain(text))
+            self._stream.write((_BUT_BARS if self._bars else _ALL).sub(_escaped, text))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -322,11 +319,7 @@ def is_read() -> bool:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
-
-
-def _escaped_but_bars(match: re.Match[str]) -> str:
-    return match[0] if len(match[0]) > 1 else _escaped(match)
+    return match[0] if len(match[0]) > 1 else f"\\u{ord(match[0]):04x}"  # a move of a bar stays
 
 
 class _Messages(logging.Handler):

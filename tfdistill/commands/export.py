@@ -52,7 +52,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _numbers(group: Any) -> None:
     group.add_argument(
         "--quantize",
-        type=_quantizations,
+        type=lambda text: ",".join(map(config.quantization_name, text.split(","))),
         metavar="NAME",
         help="int8, int4, float16, float32, static_wi8_ai8, ... (default: int8, which is "
         "dynamic_wi8_afp32; of a quantization-aware student what it was trained for); auto: the "
@@ -84,10 +84,6 @@ def _numbers(group: Any) -> None:
     text = "training examples that a static quantization measures its ranges on (default: 200)"
     options.add_plain(group, {"--calibrate N": text})
     options.add_seed(group, "the draw of these examples", None)
-
-
-def _quantizations(text: str) -> str:
-    return ",".join(map(config.quantization_name, text.split(",")))
 
 
 def _devices(text: str) -> dict[str, str | None]:
@@ -150,6 +146,7 @@ def _usual_quantize(model: str | None) -> str:
 
 def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, str]) -> None:
     from export.targets import android_bundle
+    from tfdistill.tflite import runtimes
 
     name = args.name or pathlib.Path(args.model).resolve().name
     automatic = args.quantize == export_job.AUTO
@@ -174,7 +171,9 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
                 f"quantization: {file.quantization} {file.quantized_layers or ''}".rstrip()
             )
         if file.least_runtime is not None:
-            lines.append(_runtime(file.least_runtime, android=args.android is not None))
+            depends = args.android is not None and file.least_runtime not in runtimes.OF_MODULE
+            dependency = ", which the app must depend on: docs/guides/own-app.md" if depends else ""
+            lines.append(f"runs in: {file.least_runtime} and later{dependency}")
         if file.parity is not None:
             # Of limited size, the words are fewer or in two factors; the summary has the whole one.
             lines += _checked(file.parity, "model" if args.size_mb is None else "shrunken model")
@@ -205,14 +204,6 @@ def _write_cards(
     model_cards.write(target, manifest, facts)
     if args.hf is not None:
         model_card.write(args.hf, model_card.of_checkpoint(manifest, facts))
-
-
-def _runtime(least: str, *, android: bool) -> str:
-    from tfdistill.tflite import runtimes
-
-    if not android or least in runtimes.OF_MODULE:
-        return f"runs in: {least} and later"
-    return f"runs in: {least} and later, which the app must depend on: docs/guides/own-app.md"
 
 
 def _reported(model: pathlib.Path, target: pathlib.Path) -> pathlib.Path | None:

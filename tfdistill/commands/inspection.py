@@ -141,12 +141,18 @@ def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def _doctor(args: argparse.Namespace) -> int:
+    system, free = platform.system(), shutil.disk_usage(".").free
+    machine = f"{system} {platform.machine()}" + (", untried" if system == "Darwin" else "")
+    remedy = "use Linux, a Linux container, or WSL"  # Windows lacks locks and child processes
+    usual = (3, 10) <= sys.version_info[:2] <= (3, 13)
     checks = [
-        _system(),
-        _python(),
+        _check("system", system in ("Linux", "Darwin"), machine, remedy),
+        _check("python", usual, platform.python_version(), "use Python 3.10 to 3.13"),
         *(_package(name, *wanted) for name, wanted in _PACKAGES.items()),
+        *(_litert(), _devices()),
     ]
-    checks += [_litert(), _devices(), _disk()]
+    remedy, state = "free 2 GB or use another --out", f"{free / 1e9:.1f} GB free here"
+    checks.append(_check("disk", free >= _LEAST_FREE_BYTES, state, remedy))
     good = all(check["ok"] for check in checks)
     lines = [
         f"{'ok  ' if check['ok'] else 'FAIL'} {check['name']}: {check['found']}"
@@ -159,19 +165,6 @@ def _doctor(args: argparse.Namespace) -> int:
 
 def _check(name: str, ok: bool, state: object, remedy: str) -> dict[str, Any]:
     return {"name": name, "ok": ok, "found": str(state), "remedy": remedy}
-
-
-def _system() -> dict[str, Any]:
-    """Linux is tested, macOS is not; Windows lacks what locks and child processes need."""
-    system = platform.system()
-    state = f"{system} {platform.machine()}" + (", untried" if system == "Darwin" else "")
-    remedy = "use Linux, a Linux container, or WSL"
-    return _check("system", system in ("Linux", "Darwin"), state, remedy)
-
-
-def _python() -> dict[str, Any]:
-    good = (3, 10) <= sys.version_info[:2] <= (3, 13)
-    return _check("python", good, platform.python_version(), "use Python 3.10 to 3.13")
 
 
 def _package(name: str, wanted: str, module: str) -> dict[str, Any]:
@@ -215,12 +208,6 @@ def _devices() -> dict[str, Any]:
     state = f"training uses {gpus} GPU{'s' * (gpus > 1)}" if gpus else "no GPU: training uses CPU"
     where = f"; worker {worker.index} of {worker.count} ({cluster.VARIABLE})" if worker else ""
     return _check("devices", True, f"{state} ({', '.join(names)}){where}", "")
-
-
-def _disk() -> dict[str, Any]:
-    free = shutil.disk_usage(".").free
-    good = free >= _LEAST_FREE_BYTES
-    return _check("disk", good, f"{free / 1e9:.1f} GB free here", "free 2 GB or use another --out")
 
 
 COMMANDS = (

@@ -64,7 +64,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_field(group, config.FineTuneConfig, "precision")
     options.add_seed(group, "the split and the training")
     options.add_set(group, "the recipe that is written", "student.allow_weak=true")
-    _add_budgets(parser)
+    group = parser.add_argument_group("budget, which chooses the largest student within it")
+    text = "median of an inference at the longest length, on one thread (default: any)"
+    options.add_plain(group, {"--latency-ms MS": text})
+    options.add_field(group, config.ExportConfig, "size_mb", metavar="MB")
+    text = "the whole command; the student gets fewer steps (default: any)"
+    options.add_plain(group, {"--max-minutes MIN": text})
+    measurement_options.add_device(group)
     options.add_output(
         parser,
         what="run folder (default: runs/NAME of the file)",
@@ -77,17 +83,16 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
-def _add_budgets(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("budget, which chooses the largest student within it")
-    text = "median of an inference at the longest length, on one thread (default: any)"
-    options.add_plain(group, {"--latency-ms MS": text})
-    options.add_field(group, config.ExportConfig, "size_mb", metavar="MB")
-    text = "the whole command; the student gets fewer steps (default: any)"
-    options.add_plain(group, {"--max-minutes MIN": text})
-    measurement_options.add_device(group)
-
-
-def _check_budgets(args: argparse.Namespace) -> None:
+def _check_options(args: argparse.Namespace) -> None:
+    if args.teacher is not None:
+        plan.model(args.teacher, "--teacher")
+    plan.existing(args.data, "--data")
+    args.student = None if args.student is None else plan.student(args.student)
+    if args.answers and not (args.student and config.is_checkpoint(args.student)):
+        remedy = "Its vocabulary and its weights are what the student starts from."
+        raise errors.ConfigError(
+            "--student", "a checkpoint with --answers, ./FOLDER or an id", args.student, remedy
+        )
     faults = measurement_options.device_faults(args)
     for name in _BUDGETS:
         value = getattr(args, name)
@@ -138,19 +143,6 @@ def _quickstart(args: argparse.Namespace) -> None:
     if args.verbose:
         lines = [config.dump_recipe(planned.recipe).rstrip(), "", *lines]
     base.show(planned.as_json(), as_json=args.json, lines=lines)
-
-
-def _check_options(args: argparse.Namespace) -> None:
-    if args.teacher is not None:
-        plan.model(args.teacher, "--teacher")
-    plan.existing(args.data, "--data")
-    args.student = None if args.student is None else plan.student(args.student)
-    if args.answers and not (args.student and config.is_checkpoint(args.student)):
-        remedy = "Its vocabulary and its weights are what the student starts from."
-        raise errors.ConfigError(
-            "--student", "a checkpoint with --answers, ./FOLDER or an id", args.student, remedy
-        )
-    _check_budgets(args)
 
 
 def _plan(

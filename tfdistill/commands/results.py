@@ -69,8 +69,15 @@ def _compare(args: argparse.Namespace) -> int:
         faults.append(errors.explain("--other-device", "two results", "one"))
     if faults:
         raise errors.ConfigError("\n".join(faults))
-    for path in filter(None, (args.old, args.new)):
-        _refuse_models(pathlib.Path(path))
+    for path in map(pathlib.Path, filter(None, (args.old, args.new))):
+        if path.is_dir() or path.suffix == ".tflite":
+            raise errors.ConfigError(
+                str(path),
+                "a result of `tfdistill benchmark --out FILE`",
+                "a folder" if path.is_dir() else "a model",
+                "To measure several files in turns and compare them: `tfdistill benchmark OLD "
+                "NEW`.",
+            )
     old = result.read_result(args.old)
     if args.new is None:
         changed = changes.within(old)
@@ -85,16 +92,6 @@ def _compare(args: argparse.Namespace) -> int:
         lines += ["", gate.format_text(ruling)]
     base.show(shown, as_json=args.json, lines=lines)
     return 0 if ruling.passed else 1
-
-
-def _refuse_models(path: pathlib.Path) -> None:
-    if path.is_dir() or path.suffix == ".tflite":
-        raise errors.ConfigError(
-            str(path),
-            "a result of `tfdistill benchmark --out FILE`",
-            "a folder" if path.is_dir() else "a model",
-            "To measure several files in turns and compare them: `tfdistill benchmark OLD NEW`.",
-        )
 
 
 COMMANDS = (

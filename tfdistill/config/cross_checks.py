@@ -16,7 +16,9 @@ from tfdistill.io import safe_paths
 EMBEDDING = "embedding"
 _LONGEST_NAME = 200  # bytes of a folder's name, which file systems limit to 255
 _LAST = (EMBEDDING, "combination")
-_BEFORE = tuple(name for name, kind in STAGES.items() if kind.layers_alone)
+_BEFORE = tuple(  # which compare layers and train no answers
+    name for name, kind in STAGES.items() if not (kind.trains_classifier or kind.predicts_words)
+)
 
 
 class Sections(Protocol):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os.path
 import pathlib
 from typing import Any
 
 from tfdistill import errors, manifest
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.recipe_files import ENVIRONMENT_FILE, RECIPE_FILE, load_recipe, parse_section
-from tfdistill.config.sections import BUILT_IN_DATA, STARTS, AnswersConfig, DataConfig
+from tfdistill.config.sections import BUILT_IN_DATA, STARTS, DataConfig
 from tfdistill.config.short_forms import is_checkpoint, is_pruned
 from tfdistill.config.stages import STAGES, Stage
 from tfdistill.io import files, reading, storage
@@ -22,11 +23,7 @@ SPLIT_FILE = "section.json"
 
 
 def saved_recipe(folder: str | pathlib.Path) -> Recipe | None:
-    """The recipe of a run folder; None where there is none.
-
-    Raises:
-      ConfigError: If it is damaged.
-    """
+    """The recipe of a run folder, None where there is none; refuses a damaged one."""
     file = pathlib.Path(folder) / RECIPE_FILE
     if not file.is_file():
         return None
@@ -111,17 +108,10 @@ def usual_max_length(source: str | None) -> int:
 
 
 def model_folder(source: str) -> str:
-    """Finds the model of a folder; reads no weights.
+    """Finds the Hugging Face folder of a model, which may be `source` itself; reads no weights.
 
-    Args:
-      source: A run folder (of `finetune` its teacher, otherwise its student), a folder with ``hf``
-        in it, a Hugging Face folder or a hub id.
-
-    Returns:
-      The Hugging Face folder; `source` itself where it is one, or an id.
-
-    Raises:
-      WeightsError: If it is a run that has trained nothing yet.
+    `source` is a run folder (of `finetune` its teacher, otherwise its student), a folder with
+    ``hf`` in it, a Hugging Face folder or a hub id. A run that has trained nothing yet is refused.
     """
     path = pathlib.Path(source)
     candidates = (path / "student" / "hf", path / "model" / "hf", path / "hf")
@@ -148,24 +138,17 @@ def is_missing(source: str) -> bool:
 
 
 def missing_inputs(recipe: Recipe) -> list[str]:
-    """What a valid recipe still needs before it can run on this machine.
-
-    Args:
-      recipe: The recipe.
-
-    Returns:
-      A sentence for every input that is not named or not there, with its remedy.
-    """
+    """Names every input of a valid recipe that is not there, with its remedy, a sentence each."""
     faults = []
     embedded = recipe.data.task == BUILT_IN_DATA
     if recipe.data.file is not None:
-        if not _is_file(recipe.data.file):
+        if not os.path.isfile(recipe.data.file):
             faults.append(f"data.file: {recipe.data.file} is not there")
     elif recipe.data.dir is None and not embedded and recipe.data.task is not None:
         faults.append("data.dir: the task's files. Give them with --set data.dir=FOLDER")
     elif recipe.data.dir is not None and not pathlib.Path(recipe.data.dir).exists():
         faults.append(f"data.dir: {recipe.data.dir} is not there")
-    absent = (path for path in recipe.data.unlabelled if not _is_file(path))
+    absent = (path for path in recipe.data.unlabelled if not os.path.isfile(path))
     faults += [f"data.unlabelled: {path} is not there" for path in absent]
     for key in ("promise_on", "other"):
         path = getattr(recipe.data, key)
@@ -183,7 +166,7 @@ def missing_inputs(recipe: Recipe) -> list[str]:
     choice = recipe.data.vocab
     if choice == "teacher" and recipe.teacher.source.startswith("preset:"):
         faults.append("data.vocab: a preset has none. Use --set data.vocab=train:SIZE or a file")
-    elif choice != "teacher" and not choice.startswith("train:") and not _is_file(choice):
+    elif choice != "teacher" and not choice.startswith("train:") and not os.path.isfile(choice):
         faults.append(f"data.vocab: {choice} is not there")
     used = sorted(recipe.used_stages.items())
     texts = {f"stages.{name}.corpus": stage.corpus for name, stage in used if stage.on_corpus}
@@ -207,7 +190,7 @@ def _augment_faults(recipe: Recipe) -> list[str]:
             f"stages.{augmented[0]}.augmented: learns from an augmented training set, and "
             "data.augment does not say how to make it"
         ]
-    if settings.vectors is not None and not _is_file(settings.vectors):
+    if settings.vectors is not None and not os.path.isfile(settings.vectors):
         return [f"data.augment.vectors: {settings.vectors} is not there"]
     return []
 
@@ -238,10 +221,6 @@ def _teacher_faults(recipe: Recipe) -> list[str]:
     ]
 
 
-def _is_file(path: str) -> bool:
-    return pathlib.Path(path).is_file()
-
-
 def answers_faults(recipe: Recipe) -> list[str]:
     """Finds stages, starts and vocabularies that need a teacher's model, and missing files."""
     answers = recipe.teacher.answers
@@ -254,7 +233,13 @@ def answers_faults(recipe: Recipe) -> list[str]:
     if recipe.data.task is None:
         faults.append("teacher.answers: answers belong to a task, and data.task is null")
     embeds = recipe.data.gives_vectors
-    faults += _faults_of_vectors(answers) if embeds else []
+    if embeds and len(answers.files) > 1:
+        faults.append(
+            f"teacher.answers.files: {len(answers.files)} files are an ensemble, and vectors of "
+            "several models are in several spaces. Name one file; join those of one model into one"
+        )
+    if embeds and answers.temperatures:
+        faults.append("teacher.answers.temperatures: vectors have none. Leave them out")
     kinds = [
         name for name, kind in STAGES.items() if kind.answers_alone and kind.for_vectors == embeds
     ]
@@ -277,18 +262,6 @@ def answers_faults(recipe: Recipe) -> list[str]:
             "data.vocab: answers come without a vocabulary, and a student that starts at random "
             "has none. Use --set data.vocab=train:SIZE or a vocab.txt"
         )
-    return faults
-
-
-def _faults_of_vectors(answers: AnswersConfig) -> list[str]:
-    faults = []
-    if len(answers.files) > 1:
-        faults.append(
-            f"teacher.answers.files: {len(answers.files)} files are an ensemble, and vectors of "
-            "several models are in several spaces. Name one file; join those of one model into one"
-        )
-    if answers.temperatures:
-        faults.append("teacher.answers.temperatures: vectors have none. Leave them out")
     return faults
 
 

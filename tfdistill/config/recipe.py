@@ -87,15 +87,10 @@ _LENGTH = {"epochs", "steps", "min_steps"}
 
 
 def labels_alone(last: Stage, *, learning_rate: float | None, batches: int | None = None) -> Stage:
-    """Makes a stage of gold labels like the one that trains a classifier.
+    """Makes a stage of gold labels like `last`, the one that trains a classifier.
 
-    Args:
-      last: That stage.
-      learning_rate: Its rate, or None for the default.
-      batches: The least number of batches; None: as long as `last`.
-
-    Returns:
-      The stage.
+    A `learning_rate` of None is the default. `batches` is the least number of them; None: as long
+    as `last`.
     """
     values = last.model_dump(include=_COMMON if batches else _COMMON | _LENGTH)
     if learning_rate is not None:
@@ -113,16 +108,7 @@ def with_baseline(recipe: Recipe) -> Recipe:
     It is trained as long, in batches as large and at the rate of the exported variant's last
     stage, which trains the classifier there. A student that starts as a part of its teacher, or
     whose rate follows from its start, gets the baseline "no_teacher" instead, which starts alike.
-
-    Args:
-      recipe: A recipe.
-
-    Returns:
-      The recipe with a first variant "no_teacher", or with all baselines; the recipe itself, if it
-      has no task or a variant whose stages are all of kind "labels".
-
-    Raises:
-      ConfigError: If it is of kind "embedding".
+    A recipe without a task stays as it is; one of kind "embedding" is refused.
     """
     if recipe.data.gives_vectors:
         raise errors.ConfigError(

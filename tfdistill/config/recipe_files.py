@@ -43,11 +43,7 @@ def recipes() -> dict[str, pathlib.Path]:
 
 
 def find_recipe(name: str) -> pathlib.Path:
-    """Finds a recipe by name, or takes a path to a YAML file.
-
-    Raises:
-      ConfigError: If there is neither.
-    """
+    """Finds a recipe by name, or takes a path to a YAML file."""
     named = recipes()
     if name in named:
         return named[name]
@@ -164,15 +160,9 @@ def _laid_over(base: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any
 def parse_recipe(
     values: dict[str, Any], overrides: Sequence[str] = (), *, source: str = "recipe"
 ) -> Recipe:
-    """Validates a recipe given as plain values.
+    """Validates a recipe given as plain values, which stay as they are; names every fault.
 
-    Args:
-      values: The recipe; not changed.
-      overrides: Assignments "dotted.key=value"; the value is YAML.
-      source: How messages call it.
-
-    Raises:
-      ConfigError: With every fault, a line each.
+    `overrides` are assignments "dotted.key=value"; the value is YAML. Messages call it `source`.
     """
     stages = values.get("stages")
     named: set[str] = set(stages) if isinstance(stages, dict) else set()
@@ -251,28 +241,24 @@ def without_defaults(recipe: Recipe) -> str:
 def _assigned(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     values = copy.deepcopy(values)
     for assignment in overrides:
-        _assign(values, assignment)
+        key, separator, text = assignment.partition("=")
+        if not separator or not key:
+            raise errors.ConfigError("--set", "dotted.key=value", repr(assignment))
+        value = reading.parse_yaml(text, f"--set {key}", expected="a YAML value") if text else None
+        *parents, last = key.split(".")
+        section: Any = values
+        for parent in parents:
+            inner = section.get(parent)
+            if isinstance(inner, str) and parent in SHORTHANDS:
+                inner = {SHORTHANDS[parent]: inner}
+            section[parent] = inner = inner if isinstance(inner, dict) else {}
+            section = inner
+        shorthand = SHORTHANDS.get(key)
+        if shorthand and isinstance(value, str) and isinstance(section.get(last), dict):
+            section[last][shorthand] = value
+        else:
+            section[last] = value
     return values
-
-
-def _assign(values: dict[str, Any], assignment: str) -> None:
-    key, separator, text = assignment.partition("=")
-    if not separator or not key:
-        raise errors.ConfigError("--set", "dotted.key=value", repr(assignment))
-    value = reading.parse_yaml(text, f"--set {key}", expected="a YAML value") if text else None
-    *parents, last = key.split(".")
-    section: Any = values
-    for parent in parents:
-        inner = section.get(parent)
-        if isinstance(inner, str) and parent in SHORTHANDS:
-            inner = {SHORTHANDS[parent]: inner}
-        section[parent] = inner = inner if isinstance(inner, dict) else {}
-        section = inner
-    shorthand = SHORTHANDS.get(key)
-    if shorthand and isinstance(value, str) and isinstance(section.get(last), dict):
-        section[last][shorthand] = value
-    else:
-        section[last] = value
 
 
 def _check_stages(overrides: Sequence[str], values: Mapping[str, Any], named: set[str]) -> None:

@@ -384,9 +384,7 @@ def usual_lengths(
 ) -> tuple[int, ...]:
     """The lengths of a file whose texts are not known: 32, 64 and 128 tokens, as far as they go.
 
-    Args:
-      max_length: The most tokens that it was trained on, then the longest; None: not known.
-      positions: The most tokens that the model takes; None: not known.
+    The most tokens that it was trained on are the longest; None: not known. So are `positions`.
     """
     lengths = _USUAL_LENGTHS
     if max_length is not None:

@@ -72,17 +72,9 @@ def is_checkpoint(text: str) -> bool:
 
 
 def parse_pruned(text: str) -> PrunedShape:
-    """Reads a pruned shape.
+    """Reads "pruned:" and, separated by commas, KEY=NUMBER of `PrunedShape`, and choose=NAME.
 
-    Args:
-      text: "pruned:" and, separated by commas, KEY=NUMBER with the keys of `PrunedShape`, and
-        choose=NAME.
-
-    Returns:
-      The shape. What is left out is as in the teacher.
-
-    Raises:
-      ConfigError: If the text is not of this form; the message lists every fault.
+    What is left out is as in the teacher. An error lists every fault.
     """
     return _parse(text, PREFIX, PrunedShape, PrunedShape(layers=3, ffn=384, heads=6, width=384))
 
@@ -93,11 +85,7 @@ def is_static(text: str) -> bool:
 
 
 def parse_static(text: str) -> StaticShape:
-    """Reads a static shape, "static:" and KEY=NUMBER with the keys of `StaticShape`.
-
-    Raises:
-      ConfigError: If the text is not of this form; the message lists every fault.
-    """
+    """Reads a static shape, "static:" and KEY=NUMBER with the keys of `StaticShape`."""
     return _parse(text, STATIC_PREFIX, StaticShape, "static:width=128")
 
 

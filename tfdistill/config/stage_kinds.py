@@ -68,11 +68,6 @@ class StageKind:
     gold_numbers: bool = False
     watched_every: int = 1
 
-    @property
-    def layers_alone(self) -> bool:
-        """Whether it compares layers and trains no answers."""
-        return not self.trains_classifier and self.predicts_words is None
-
     def reads_option(self, option: str) -> bool:
         """Whether a stage of this kind reads an option of `Stage`."""
         return option in self.keys or option not in KEYED_OPTIONS

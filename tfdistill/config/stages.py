@@ -155,12 +155,7 @@ class Stage(OptimizerConfig):
         return self.compress is not None and self.compress.teacher == "student"
 
     def length_faults(self, longest: int, what: str) -> Iterator[str]:
-        """Finds a `max_length` that cuts nothing: a task's texts are cut as its section says.
-
-        Args:
-          longest: The `max_length` of the data section.
-          what: What to call that of the stage.
-        """
+        """Finds a `max_length`, called `what`, that cuts nothing: the data has `longest`."""
         if not self.on_corpus and self.max_length is not None and self.max_length < longest:
             expected = f"at least data.max_length ({longest})"
             yield errors.explain(what, expected, self.max_length, "Shorten data.max_length.")
@@ -175,11 +170,7 @@ class Stage(OptimizerConfig):
         return 0.0 if default is None else self.loss_weights.get(loss, default)
 
     def needs_labels(self, task: TaskKind | None = None) -> bool:
-        """Whether it learns from gold labels, which unlabelled text does not have.
-
-        Args:
-          task: The kind of the task: TinyBERT's prediction stage learns gold numbers.
-        """
+        """Whether it learns from gold labels; TinyBERT's prediction stage learns gold numbers."""
         if "losses" in self.traits.keys:
             return any(
                 self.loss_weights.get(name, loss.get("weight", 1.0))

@@ -20,27 +20,14 @@ _ROLES = ("chief", "worker")
 
 @dataclasses.dataclass(frozen=True)
 class Worker:
-    """One process of a cluster.
+    """One process of a cluster."""
 
-    Attributes:
-      index: Its number; 0 is the chief, the only one that keeps files.
-      count: The workers of the cluster, at least 2.
-    """
-
-    index: int
-    count: int
+    index: int  # 0 is the chief, the only one that keeps files
+    count: int  # the workers of the cluster, at least 2
 
 
 def this_worker() -> Worker | None:
-    """Reads TF_CONFIG.
-
-    Returns:
-      Which worker this process is; None without TF_CONFIG or where it names a single worker.
-
-    Raises:
-      ConfigError: If it is not what TensorFlow reads, or names this process something else than
-        chief or worker.
-    """
+    """The worker that TF_CONFIG says this process is; None without it, or of a single worker."""
     text = os.environ.get(VARIABLE, "")
     if not text.strip():
         return None

@@ -22,13 +22,8 @@ def once(max_files: int) -> Callable[[Reader], Reader]:
 
     A process reads a file again where its size, times or place on the disk differ. A file that has
     just been written is not remembered: another write in the same tick of the clock would not show.
-    What the reader returns is shared, and must not be changed.
-
-    Args:
-      max_files: How many results are kept, the last ones used.
-
-    Returns:
-      A decorator of functions of a path on this machine.
+    What the reader returns is shared, and must not be changed. The last `max_files` that were used
+    are kept.
     """
 
     def decorate(read: Reader) -> Reader:

@@ -29,11 +29,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # s3://bucket; pathlib leav
 
 
 def is_there(path: Path) -> bool:
-    """Whether a file stands at a path where there may be none.
-
-    Raises:
-      DataError: If something else stands there: a folder, or a link that leads nowhere.
-    """
+    """Whether a file stands at a path; refuses a folder, and a link that leads nowhere."""
     if os.path.isfile(path):
         return True
     if os.path.lexists(path):
@@ -43,21 +39,13 @@ def is_there(path: Path) -> bool:
 
 
 def check_readable(path: Path) -> None:
-    """Raises PermissionError for a file that may not be read: safetensors calls such a one absent.
-
-    Raises:
-      PermissionError: If there is a file, and this process may not read it.
-    """
+    """Raises PermissionError for a file that may not be read: safetensors calls it absent."""
     if not storage.is_remote(path) and os.path.isfile(path) and not os.access(path, os.R_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
 
 
 def check_local(path: Path) -> pathlib.Path:
-    """Refuses to write to an address such as s3://bucket/x: it would be a folder called s3: here.
-
-    Raises:
-      ConfigError: If it is one.
-    """
+    """Refuses to write to an address such as s3://bucket/x: it would be a folder s3: here."""
     if _ADDRESS.match(os.fspath(path)):
         raise errors.ConfigError(
             f"{path}", "a path on this machine", "an address", "Mount it, or write here and copy."
@@ -73,18 +61,7 @@ def atomic_write(path: Path) -> Iterator[pathlib.Path]:
 
     Whatever happens inside the block (an exception, a full disk, a kill), `path` holds either its
     old content or the whole new one. What a killed process left is removed by the next one that
-    writes into the folder.
-
-    Args:
-      path: The file to write.
-
-    Yields:
-      The temporary path (same folder, same suffix) to write to.
-
-    Raises:
-      ConfigError: If it is an address that nobody opened.
-      EnvironmentFault: If an upload fails.
-      OSError: If it cannot be written; its `filename` is `path`.
+    writes into the folder. The `filename` of an OSError is `path`.
     """
     if storage.is_remote(path):
         with temporary_folder("upload") as folder:
@@ -118,16 +95,6 @@ def atomic_folder(path: Path) -> Iterator[pathlib.Path]:
     A folder cannot be replaced in one system call, so an existing one is moved aside first and
     comes back if the second rename fails, Ctrl-C comes between the two, or, when the next process
     writes into the parent folder, after a kill between the two.
-
-    Args:
-      path: The folder to write.
-
-    Yields:
-      The temporary folder to fill.
-
-    Raises:
-      ConfigError: If it is an address.
-      OSError: If it cannot be written; its `filename` is `path` or below it.
     """
     target = check_local(path)
     with _naming(target):
@@ -155,9 +122,7 @@ def atomic_folder(path: Path) -> Iterator[pathlib.Path]:
 def temporary_folder(purpose: str, parent: Path | None = None) -> Iterator[pathlib.Path]:
     """Yields an empty folder that is removed afterwards; after a kill by `remove_leftovers`.
 
-    Args:
-      purpose: A word for its name.
-      parent: The folder that holds it; default the system's.
+    `purpose` is a word for its name, `parent` the folder that holds it, by default the system's.
     """
     folder = pathlib.Path(tempfile.gettempdir() if parent is None else parent)
     prefix = f"tfdistill-{purpose}." if parent is None else f".{purpose}.tfdistill-"
@@ -303,14 +268,7 @@ def _in_utf8(text: str) -> str:
 
 
 def checksum_of(value: Mapping[str, Any]) -> str:
-    """The checksum of a JSON object: of its values, their types and their order, not its layout.
-
-    Args:
-      value: The object; its own checksum does not count.
-
-    Returns:
-      "sha256:" and 64 hexadecimal digits.
-    """
+    """The checksum of a JSON object without its own: of values, types and order, not layout."""
     text = json.dumps({key: part for key, part in value.items() if key != CHECKSUM})
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -318,12 +276,7 @@ def checksum_of(value: Mapping[str, Any]) -> str:
 def json_text(value: Mapping[str, Any]) -> str:
     """A JSON object as the files of tfdistill hold it: indented, its checksum last.
 
-    Args:
-      value: The object; without NaN and infinity.
-
-    Returns:
-      The text, of which `tfdistill` refuses another content, unless the line of the checksum is
-      deleted.
+    Another content is refused, unless the line of the checksum is deleted. NaN has no text.
     """
     value = json.loads(_in_utf8(json.dumps(value, ensure_ascii=False)))  # as it will be read
     whole = {**value, CHECKSUM: checksum_of(value)}
@@ -337,12 +290,7 @@ def atomic_write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def local_copy(path: Path) -> Iterator[pathlib.Path]:
-    """Yields a file on this machine with the content of `path`; itself where it is one.
-
-    Raises:
-      OSError: If there is no such file.
-      EnvironmentFault: If the storage of an address does not answer.
-    """
+    """Yields a file on this machine with the content of `path`; itself where it is one."""
     source = storage.located(path)
     if not storage.is_remote(source):
         yield source

@@ -76,12 +76,7 @@ def located(path: Any) -> pathlib.Path:
 
 
 def check(path: Path) -> None:
-    """Refuses an address that cannot be read, before any long work.
-
-    Raises:
-      ConfigError: If the protocol is none that is supported.
-      EnvironmentFault: If a package is missing, or the storage does not answer.
-    """
+    """Refuses an address that cannot be read, before any long work."""
     with reaching(path):
         located(path).exists()
 

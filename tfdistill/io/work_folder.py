@@ -41,19 +41,10 @@ class WorkFolder:
         self.path = pathlib.Path(self.path)
 
     def check(self, *, resume: bool = False, overwrite: bool = False) -> bool:
-        """Refuses a folder that may not be written; changes nothing.
+        """Refuses a folder that may not be written; says whether there is an earlier result.
 
-        Args:
-          resume: Whether an earlier result of this kind is continued.
-          overwrite: Whether it is replaced.
-
-        Returns:
-          Whether there is an earlier result.
-
-        Raises:
-          OutputExistsError: If the folder is not empty and not ours, is ours and neither flag was
-            given, or is to be replaced and holds files that tfdistill did not write.
-          ConfigError: If nothing can be written there.
+        That is one that is not empty and not ours, is ours and neither flag was given, or is to be
+        replaced and holds files that tfdistill did not write, and where nothing can be written.
         """
         if self.path.is_dir():
             if (self.path / locks.LOCK).is_file():

@@ -249,11 +249,7 @@ class Manifest(ManifestFile):
         return 1.0 if self.confidence is None else self.confidence.temperature
 
     def for_device(self, device: str) -> Manifest:
-        """Returns the manifest of the file for a kind of processor, as if it were the only one.
-
-        Raises:
-          ManifestError: If there is none.
-        """
+        """Returns the manifest of the file for a kind of processor, as if it were the only one."""
         if device == self.device:
             return self.model_copy(update={"variants": {}})
         for name, file in self.variants.items():
@@ -297,13 +293,7 @@ def manifest_path(model_file: files.Path) -> pathlib.Path:
     """Returns where the manifest of a model file is, or belongs.
 
     It is model.json in the same folder, unless that one is about other files: a second model in
-    a folder has its manifest in `<stem>.json`.
-
-    Args:
-      model_file: A .tflite file; it need not exist.
-
-    Returns:
-      The path, which need not exist.
+    a folder has its manifest in `<stem>.json`. Neither file need exist.
     """
     model_file = pathlib.Path(model_file)
     usual = model_file.with_name(FILE_NAME)

@@ -126,11 +126,7 @@ class Confidence(ManifestPart):
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
     def promise_for(self, max_error: float | None = None) -> Promise | None:
-        """Returns the promise of an error; by default of 5%. None without promises.
-
-        Raises:
-          ConfigError: If it has promises, and none of this error.
-        """
+        """Returns the promise of an error, which it must have; by default of 5%, or None."""
         wanted = USUAL_MAX_ERROR if max_error is None else max_error
         for promise in self.promises:
             if promise.max_error == wanted:
@@ -149,13 +145,8 @@ class Confidence(ManifestPart):
 def moved_coverage(files: Mapping[str, Confidence | None]) -> list[str]:
     """Names the files that answer more or fewer texts than the first one at the same error.
 
-    Args:
-      files: By name, what is known of each. The first one with promises is compared with those
-        whose promises were found on as many texts.
-
-    Returns:
-      For each promise that a file keeps on a share of the texts that is more than 2 points off,
-      such as "int8 by -3 points at 5%".
+    The first one with promises is compared with those whose promises were found on as many texts:
+    "int8 by -3 points at 5%" for each whose share is more than 2 points off.
     """
     first: dict[tuple[float, int], float] = {}
     moved = []

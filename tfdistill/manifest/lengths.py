@@ -96,16 +96,11 @@ def describe(lengths: Iterable[int], texts: Mapping[int, int], usual: Iterable[i
 def expected_time(
     times: Mapping[int, float], texts: Mapping[int, int], lengths: Iterable[int] | None = None
 ) -> float | None:
-    """The mean time of a text, each at the shortest length that holds it.
+    """The mean time of a text, each at the shortest length that holds it, in the unit of `times`.
 
-    Args:
-      times: Time of an inference by length.
-      texts: Number of texts by number of tokens; longer ones are cut to the longest length.
-      lengths: The lengths of the file; None: the lengths of `times`.
-
-    Returns:
-      The time in the unit of `times`; None without texts, or without the time of a length that one
-      of them needs.
+    `times` are those of an inference by length, `texts` numbers of texts by number of tokens;
+    longer ones are cut to the longest of `lengths`, by default those of `times`. None without
+    texts, or without the time of a length that one of them needs.
     """
     ascending = sorted(times if lengths is None else lengths)
     if not ascending or not texts:

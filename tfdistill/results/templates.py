@@ -12,14 +12,10 @@ from tfdistill.results import quantities, tables
 def render(
     package: str, file: str, values: Mapping[str, Any], **filters: Callable[..., object]
 ) -> str:
-    """Fills a template.
+    """Fills a template of a package, such as "tfdistill.report".
 
-    Args:
-      package: Where the template stands, such as "tfdistill.report".
-      file: Its name. Values in one for HTML (`.html.j2`) are escaped; others name their filters.
-      values: What it shows, by name.
-      **filters: Functions that it applies, besides `markdown`, `code`, `size`, `megabytes`, `count`
-        and `plural`.
+    Values in one for HTML (`.html.j2`) are escaped; others name their filters, which are `filters`,
+    `markdown`, `code`, `size`, `megabytes`, `count` and `plural`.
     """
     import jinja2  # what only measures needs none
 

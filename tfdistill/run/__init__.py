@@ -9,7 +9,7 @@ import shutil
 import types
 from collections.abc import Mapping, Sequence
 
-from tfdistill import config, errors, manifest, report, results
+from tfdistill import config, errors, losses, manifest, models, report, results
 from tfdistill.data import parallel, synthetic
 from tfdistill.io import files, safe_paths
 from tfdistill.run import (
@@ -18,7 +18,6 @@ from tfdistill.run import (
     model_cards,
     prepare,
     records,
-    stages,
     task_models,
     teachers,
 )
@@ -179,7 +178,12 @@ def _train_all(context: RunContext) -> list[results.ModelResult]:
         )
         trained = [records.check(context, records.train_teacher(context))]
         _log.info(f"teacher: {_describe(trained[0].metrics)}")
-        stages.log_layer_maps(context)
+        used, vocab_size = recipe.used_stages.values(), data.tokenizer.vocab_size
+        for layers in {s.layer_map: None for s in used if "projection" in s.traits.keys}:
+            teacher = models.config_of(context.teachers.task)
+            student = task_models.student_shape(recipe.student, vocab_size, teacher)
+            mapped = losses.layer_map(teacher.num_layers, student.num_layers, layers)
+            _log.info(f"layer map {layers}: {losses.describe_layer_map(mapped)}")
     elif recipe.teacher.pretrain is not None:
         trained = [records.pretrained_teacher(context)]
     for name in recipe.variants:

@@ -133,8 +133,8 @@ class ModelFiles:
         data, train = self._data, self._data.train_examples
 
         def requested(model: keras.Model, tokenizer: Tokenizer) -> ExportRequest:
-            texts = data.read_by(tokenizer)
-            return ExportRequest(model, path, **{**options, "data": texts})
+            arguments: dict[str, Any] = {**options, "data": data.read_by(tokenizer)}
+            return ExportRequest(model, path, **arguments)
 
         corpus = [*train.texts, *(train.pairs or ())]
         if (further := data.unlabelled_examples) is not None:

@@ -217,34 +217,24 @@ def open_run(
             "workers, and export on one machine.",
         )
     strategy = strategies.choose(devices)
-    if strategy is not None:
-        _check_stages(recipe, strategy.num_replicas_in_sync)
-    strategies.check_batch_sizes(_batch_sizes(recipe), strategy)
+    sizes = {f"stages.{name}.batch_size": s.batch_size for name, s in recipe.used_stages.items()}
+    for name in ("finetune", "pretrain"):
+        if (settings := getattr(recipe.teacher, name)) is not None:
+            sizes[f"teacher.{name}.batch_size"] = settings.batch_size
+    for name, stage in recipe.used_stages.items():
+        compress = stage.compress
+        if strategy is not None and compress is not None and compress.method == "quantize":
+            raise errors.ConfigError(
+                f"stages.{name}.compress",
+                "one device: the ranges of activations are those of whole batches",
+                f"{strategy.num_replicas_in_sync} devices",
+                "Use --gpus 1.",
+            )
+    strategies.check_batch_sizes(sizes, strategy)
     with multi_worker.working_folder(out, strategy) as path:
         opened = RunFolder(path, strategies.devices_of(strategy))
         with opened.open(recipe, resume=resume, overwrite=overwrite):
             yield opened, strategy
-
-
-def _check_stages(recipe: config.Recipe, replicas: int) -> None:
-    """Refuses what would be another computation on several devices."""
-    for name, stage in recipe.used_stages.items():
-        if stage.compress is not None and stage.compress.method == "quantize":
-            raise errors.ConfigError(
-                f"stages.{name}.compress",
-                "one device: the ranges of activations are those of whole batches",
-                f"{replicas} devices",
-                "Use --gpus 1.",
-            )
-
-
-def _batch_sizes(recipe: config.Recipe) -> dict[str, int]:
-    sizes = {f"stages.{name}.batch_size": s.batch_size for name, s in recipe.used_stages.items()}
-    teacher = recipe.teacher
-    for name, settings in (("finetune", teacher.finetune), ("pretrain", teacher.pretrain)):
-        if settings is not None:
-            sizes[f"teacher.{name}.batch_size"] = settings.batch_size
-    return sizes
 
 
 @dataclasses.dataclass(frozen=True)

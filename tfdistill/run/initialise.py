@@ -267,13 +267,6 @@ def _head(start: Start) -> models.Head | None:
     return task_models.head_of_vectors(settings, answers.width, normalised=normalised)
 
 
-def initialise_words(start: Start, student: keras.Model) -> None:
-    """Where the encoder is made of the teacher's layers, so is the head for masked words."""
-    layers = start.settings.teacher_layers
-    if start.settings.initialise == "layers" and isinstance(layers, tuple):
-        training.initialise_from_layers(student, start.teachers.words, layers=layers)
-
-
 def _from_checkpoint(start: Start, source: str, shape: models.EncoderConfig) -> keras.Model:
     task = start.data.task
     loaded: Any

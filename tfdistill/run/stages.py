@@ -15,25 +15,13 @@ from tfdistill.data import streaming
 from tfdistill.data.task_data import TaskData
 from tfdistill.distillers import checks
 from tfdistill.io import files, ledger, work_folder
-from tfdistill.run import digests, initialise, prepare, soft_labels, task_models, teachers
-from tfdistill.run.folder import RunContext
+from tfdistill.run import digests, initialise, prepare, soft_labels, teachers
 from tfdistill.run.lessons import Lesson, distiller_of, has_noise, stage_batches
 from tfdistill.training import multi_worker, optimizers, precision
 
 _log = logging.getLogger(__name__)
 
 SETTINGS = "distillation.json"
-
-
-def log_layer_maps(context: RunContext) -> None:
-    """Logs which layers of the teacher the layers of the student learn from."""
-    recipe, vocab_size = context.recipe, context.data.tokenizer.vocab_size
-    used = recipe.used_stages.values()
-    for layer_map in {stage.layer_map: None for stage in used if "projection" in stage.traits.keys}:
-        teacher = models.config_of(context.teachers.task)
-        student = task_models.student_shape(recipe.student, vocab_size, teacher)
-        mapped = losses.layer_map(teacher.num_layers, student.num_layers, layer_map)
-        _log.info(f"layer map {layer_map}: {losses.describe_layer_map(mapped)}")
 
 
 def by_width(

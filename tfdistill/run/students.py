@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import tf_keras as keras
 
-from tfdistill import compress, config, models, results
+from tfdistill import compress, config, models, results, training
 from tfdistill.run import initialise
 from tfdistill.run.folder import RunContext
 from tfdistill.run.initialise import Student, new_student
@@ -82,7 +82,9 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
         weights_file = folder / MASKED
         trained = student.with_words(next_sentence=stage.next_sentence)
         if not earlier and stage.traits.has_teacher:
-            initialise.initialise_words(start, trained)
+            layers = start.settings.teacher_layers  # of which the encoder, and so the head, is made
+            if start.settings.initialise == "layers" and isinstance(layers, tuple):
+                training.initialise_from_layers(trained, start.teachers.words, layers=layers)
     compressing = stage.compress
     if results.read_finished(folder / RESULT, results.FitResult) is not None:
         if compressing is not None and compressing.method == "quantize":
