@@ -105,9 +105,6 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
           text: The text; of words separated by white space where each has a tag.
           pair: The second text, for a task of pairs.
 
-        Returns:
-          The answer.
-
         Raises:
           DataError: If a pair is missing or not wanted, or a text of words has none.
         """

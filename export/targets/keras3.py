@@ -40,9 +40,6 @@ def to_keras(
       check_on: Real examples to compare on as well, in the forms that `to_tflite` takes.
       overwrite: Whether an existing file is replaced.
 
-    Returns:
-      The file.
-
     Raises:
       ConfigError: If the model cannot be written, or the path does not end in .keras.
       OutputExistsError: If the file is there and `overwrite` is not given.

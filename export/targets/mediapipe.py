@@ -53,9 +53,6 @@ def to_mediapipe(
         (`export.quantizations`), or one example.
       overwrite: Whether an existing file may be replaced.
 
-    Returns:
-      The path of the file.
-
     Raises:
       ManifestError: If the export is not complete.
       ConfigError: If MediaPipe cannot run such a model, with every reason, or `length` is none of

@@ -73,9 +73,6 @@ def to_saved_model(
       check_on: Real texts to check on, next to our own; the first 256 are used.
       overwrite: Whether a SavedModel at that path is replaced.
 
-    Returns:
-      The folder.
-
     Raises:
       ConfigError: If the model has another head, or the labels or the length do not fit it.
       DataError: If `max_length` is too small for the special tokens of a pair.

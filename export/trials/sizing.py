@@ -121,9 +121,6 @@ def fit_size(
       or_nearest: Whether the nearest file is written where none fits and is accurate enough: of
         those that fit the most accurate, else the smallest.
 
-    Returns:
-      What was written.
-
     Raises:
       ConfigError: If an argument is not valid.
       DataError: If the request has no labelled examples of a task.

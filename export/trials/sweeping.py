@@ -91,9 +91,6 @@ def sweep(
         file, static quantizations need `calibrate_on`. `overwrite` starts anew where there is a
         sweep of something else, or this one.
 
-    Returns:
-      The rows.
-
     Raises:
       ConfigError: If a name is not known, or an argument suits no quantization.
       DataError: If the examples do not fit the model or the lengths.

@@ -159,9 +159,6 @@ def fit_linear(task: TaskSpec, features: Matrix, labels: np.ndarray) -> LinearMo
       features: (n, features).
       labels: Training labels, as in `Examples.labels`.
 
-    Returns:
-      The model.
-
     Raises:
       ConfigError: If the task is about words or spans.
     """

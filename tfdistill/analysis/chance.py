@@ -31,9 +31,6 @@ def chance_level(task: tasks.TaskSpec, labels: np.ndarray) -> float:
     Args:
       task: Names the primary metric.
       labels: As `gold_labels` gives them.
-
-    Returns:
-      The metric's value.
     """
     return task.traits.chance(task, labels)
 

@@ -80,9 +80,6 @@ def check_data(
       dev: The development set; `train` itself where that is cross-validated.
       lengths: int (n,), tokens of each training text without a limit.
       max_length: The limit; longer texts are cut.
-
-    Returns:
-      The findings.
     """
     faults: list[str] = []
     warnings: list[str] = []

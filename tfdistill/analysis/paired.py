@@ -103,9 +103,6 @@ def paired_difference(
       num_resamples: Resamples of the bootstrap.
       resampled: `resampled_scores` of both, where they are known; accuracy does without.
 
-    Returns:
-      The difference.
-
     Raises:
       ShapeError: If the shapes differ.
     """

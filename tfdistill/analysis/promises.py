@@ -161,9 +161,6 @@ def fit_confidence(
       max_errors: What is promised, rising.
       temperature_inside: What the file itself divides its logits by. Other than 1, no other
         temperature is fitted.
-
-    Returns:
-      The record.
     """
     temperature = 1.0
     if chosen_on is not None and temperature_inside == 1:

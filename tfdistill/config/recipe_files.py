@@ -70,9 +70,6 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
       source: The name of a recipe or a path to a YAML file.
       overrides: Assignments "dotted.key=value"; the value is YAML.
 
-    Returns:
-      The validated recipe.
-
     Raises:
       ConfigError: With every fault, a line each.
 

@@ -35,9 +35,6 @@ def flops(
       sequence_length: Tokens L, padding included.
       num_labels: Width of the classifier; None counts the encoder without pooler and head.
       over_tokens: Whether the classifier sees every token instead of [CLS].
-
-    Returns:
-      The number of operations.
     """
     if isinstance(config, WordVectorConfig):
         return _word_vector_flops(config, sequence_length, num_labels)

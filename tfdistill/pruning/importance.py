@@ -57,9 +57,6 @@ def measure(teacher: keras.Model, sample: Sample, *, multi_label: bool = False) 
       sample: Batches of features.
       multi_label: Whether a text may have several labels.
 
-    Returns:
-      The measurements.
-
     Raises:
       DataError: If the sample is empty.
 

@@ -22,9 +22,6 @@ def pruned_config(teacher: models.EncoderConfig, shape: PrunedShape) -> models.E
       teacher: The teacher's configuration.
       shape: What is kept.
 
-    Returns:
-      The student's configuration.
-
     Raises:
       ConfigError: If the teacher is smaller, or its heads do not divide the width.
       ShapeError: If the teacher is of a family that cannot be pruned.

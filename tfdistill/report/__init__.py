@@ -38,17 +38,9 @@ HTML_NAME, MARKDOWN_NAME = "report.html", "report.md"
 
 
 def build(results: RunResults | Collection) -> Report:
-    """Computes everything that a report shows.
-
-    Args:
-      results: Of a run, or of many devices and sweeps.
-
-    Returns:
-      The report.
-    """
-    if isinstance(results, RunResults):
-        return sections.of_run(results)
-    return comparison.build(results)
+    """Computes everything that a report shows, of a run, or of many devices and sweeps."""
+    of_run = isinstance(results, RunResults)
+    return sections.of_run(results) if of_run else comparison.build(results)
 
 
 def write(
@@ -56,17 +48,9 @@ def write(
 ) -> tuple[pathlib.Path, pathlib.Path]:
     """Writes report.html, report.md and the folder report-tables of a run, each whole or unchanged.
 
-    Args:
-      run_dir: The run folder, or an export folder.
-      out: The folder to write to; the run folder by default.
-      texts: Whether the texts that models answered are shown.
-
-    Returns:
-      The paths of the page and of the Markdown.
-
-    Raises:
-      DataError: If the folder holds no result, or a malformed one.
-      BenchmarkError: If its benchmark is malformed or of another format.
+    `run_dir` may be an export folder; `out` is by default the same. `texts` says whether the texts
+    that models answered are shown. Returns the paths of the page and of the Markdown. A folder
+    without a result, or with one that is malformed or of another format, is refused.
     """
     results = collect(run_dir, texts=texts)
     return write_pages(build(results), pathlib.Path(run_dir if out is None else out))
@@ -75,42 +59,17 @@ def write(
 def write_comparison(
     paths: Sequence[files.Path], out: files.Path
 ) -> tuple[pathlib.Path, pathlib.Path]:
-    """Writes report.html, report.md and the folder report-tables of many results.
-
-    Args:
-      paths: Run folders, benchmark results, folders of `tfdistill export --list`, or folders that
-        hold such things.
-      out: The folder to write to.
-
-    Returns:
-      The paths of the page and of the Markdown.
-
-    Raises:
-      DataError: If a path holds nothing to report, or something malformed.
-      BenchmarkError: If a benchmark result is malformed or of another format.
-    """
+    """Writes report.html, report.md and the folder report-tables of many results; see `gather`."""
     return write_pages(build(gather(paths)), pathlib.Path(out))
 
 
 def check_output(folder: files.Path) -> None:
-    """Refuses a folder whose files a report would replace or be among, see `work_folder`.
-
-    Raises:
-      OutputExistsError: If it is not ours, or holds a report that tfdistill did not write.
-    """
+    """Refuses a folder whose files a report would replace or be among, see `work_folder`."""
     work_folder.check_ours(folder, [HTML_NAME, MARKDOWN_NAME, f"{TABLES_FOLDER}/"])
 
 
 def write_pages(report: Report, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
-    """Writes report.html, report.md and the folder report-tables of any report.
-
-    Args:
-      report: What they show.
-      folder: The folder to write to.
-
-    Returns:
-      The paths of the page and of the Markdown.
-    """
+    """Writes report.html, report.md and the folder report-tables of any report; see `write`."""
     check_output(folder)
     tables = folder / TABLES_FOLDER
     contents = render_csv(report)

@@ -28,34 +28,20 @@ class NamedSweep:
 
 @dataclasses.dataclass(frozen=True)
 class Collection:
-    """The results that a comparison shows.
+    """The results that a comparison shows."""
 
-    Attributes:
-      results: The benchmark results, each with a name of its own.
-      sweeps: The sweeps.
-      synthetic: Names of the results whose models were trained on synthetic data.
-      unmeasured: Names of runs and exports without a measurement.
-    """
-
-    results: tuple[NamedResult, ...] = ()
+    results: tuple[NamedResult, ...] = ()  # of benchmarks, each with a name of its own
     sweeps: tuple[NamedSweep, ...] = ()
-    synthetic: tuple[str, ...] = ()
-    unmeasured: tuple[str, ...] = ()
+    synthetic: tuple[str, ...] = ()  # results whose models were trained on synthetic data
+    unmeasured: tuple[str, ...] = ()  # runs and exports without a measurement
 
 
 def gather(paths: Sequence[files.Path]) -> Collection:
     """Reads the results that a comparison shows.
 
-    Args:
-      paths: Run folders, export folders, benchmark results, folders of `tfdistill export --list`,
-        or folders that hold such things. A path that occurs twice counts once.
-
-    Returns:
-      The results.
-
-    Raises:
-      DataError: If a path holds nothing of the kind, or a file is malformed.
-      BenchmarkError: If a benchmark result is malformed or of another format.
+    `paths` are run folders, export folders, benchmark results, folders of `tfdistill export
+    --list`, or folders that hold such things; one that holds nothing of the kind, or something
+    malformed, is refused. A path that occurs twice counts once.
     """
     result_files: list[pathlib.Path] = []
     for path in map(pathlib.Path, paths):
@@ -76,7 +62,8 @@ def gather(paths: Sequence[files.Path]) -> Collection:
             sweeps.append(NamedSweep(label, results.read_result_file(path, results.SweepResults)))
         else:
             measured.append(NamedResult(label, benchmark_result.read_result(path)))
-            if _is_synthetic(path):
+            of_run = path.parent / METRICS_FILE
+            if files.is_there(of_run) and _object(of_run).get("synthetic_data") is True:
                 synthetic.append(label)
     return Collection(tuple(measured), tuple(sweeps), tuple(synthetic), tuple(unmeasured))
 
@@ -115,21 +102,13 @@ def _below(folder: pathlib.Path, depth: int) -> list[pathlib.Path]:
 
 def _is_result(path: pathlib.Path) -> bool:
     """Whether a JSON file is a result; one of an older format is, too, and is then an error."""
-    if not path.is_file():
-        return False
-    value = _value(path)
-    keys = set(value) if isinstance(value, dict) else set()
+    keys = set(_object(path)) if path.is_file() else set()
     return {"kind", "models"} <= keys and bool(keys & {"device", "environment"})
 
 
-def _value(path: pathlib.Path) -> Any:
-    return reading.read_json(path, remedy="Was it copied whole?")
-
-
-def _is_synthetic(path: pathlib.Path) -> bool:
-    metrics = path.parent / METRICS_FILE
-    value = _value(metrics) if files.is_there(metrics) else {}
-    return isinstance(value, dict) and value.get("synthetic_data") is True
+def _object(path: pathlib.Path) -> dict[str, Any]:
+    value = reading.read_json(path, remedy="Was it copied whole?")
+    return value if isinstance(value, dict) else {}
 
 
 def _labels(paths: Sequence[pathlib.Path]) -> list[str]:

@@ -12,8 +12,8 @@ from tfdistill.report.collection import Collection, NamedSweep
 from tfdistill.report.devices import DeviceResults
 from tfdistill.report.document import KeyFigure, Report, ReportSection, SectionPart
 from tfdistill.report.sections import device as device_section
-from tfdistill.results import Trial, quantities, tables
-from tfdistill.results.tables import Cell, Table
+from tfdistill.results import quantities, tables
+from tfdistill.results.tables import Table
 
 _MOST_NOTES = 40
 _MOST_DRAWN = 12  # sections with charts
@@ -24,7 +24,10 @@ def build(collection: Collection) -> Report:
     measured = devices.by_device(collection.results)
     sections = [device_section.section(device) for device in measured]
     sections += [_sweep(f"sweep-{i}", sweep) for i, sweep in enumerate(collection.sweeps, start=1)]
-    sections = [*sections[:_MOST_DRAWN], *map(_without_charts, sections[_MOST_DRAWN:])]
+    for i, section in enumerate(sections[_MOST_DRAWN:], start=_MOST_DRAWN):  # the page stays small
+        intro = f"{section.intro} Its charts are left out here: report it by itself to see them."
+        parts = tuple(dataclasses.replace(part, pictures=()) for part in section.parts)
+        sections[i] = dataclasses.replace(section, intro=intro, parts=parts)
     choices = [value for device in measured for value in tradeoff.of_device(device)]
     choices += [v for named in collection.sweeps if (v := tradeoff.of_sweep(named.sweep))]
     days = sorted({named.result.created[:10] for named in collection.results})
@@ -38,13 +41,6 @@ def build(collection: Collection) -> Report:
         sections=tuple(sections),
         limits=tuple(_limits(measured, collection)),
     )
-
-
-def _without_charts(section: ReportSection) -> ReportSection:
-    """A section without its charts: a page of very many devices has to stay small."""
-    intro = f"{section.intro} Its charts are left out here: report it by itself to see them."
-    parts = tuple(dataclasses.replace(part, pictures=()) for part in section.parts)
-    return dataclasses.replace(section, intro=intro, parts=parts)
 
 
 def _sweep(key: str, named: NamedSweep) -> ReportSection:
@@ -74,7 +70,13 @@ def _sweep_table(key: str, named: NamedSweep) -> Table | None:
             "Quantization": trial.name,
             "Size": cells.size(trial.size_bytes),
             "In a zip": cells.size(trial.zipped_bytes),
-            **{f"p50 at {length}": _latency(trial, length) for length in lengths},
+            **{
+                f"p50 at {length}": dataclasses.replace(
+                    cells.milliseconds(trial.p50_ms.get(length)),
+                    detail=tables.BUSY if length in trial.busy_lengths else "",
+                )
+                for length in lengths
+            },
             fmt.metric_title(metric): cells.metric(metric, trial.file_metrics.get(metric)),
             "Agreement": cells.share(trial.argmax_agreement),
             "Verdict": trial.verdict,
@@ -83,11 +85,6 @@ def _sweep_table(key: str, named: NamedSweep) -> Table | None:
     ]
     why = tuple(f"{trial.name}: {trial.why.splitlines()[0][:300]}" for trial in trials if trial.why)
     return tables.of_rows(f"{key}-quantizations", f"Quantizations of {named.label}", rows, why)
-
-
-def _latency(trial: Trial, length: int) -> Cell:
-    cell = cells.milliseconds(trial.p50_ms.get(length))
-    return dataclasses.replace(cell, detail=tables.BUSY if length in trial.busy_lengths else "")
 
 
 def _headline(

@@ -56,7 +56,7 @@ class Timing:
 class DeviceResults:
     """A device and all that was measured on it."""
 
-    key: str  # anchor, unique in the report; may be empty for one device
+    key: str  # anchor, unique in the report; empty for one device, whose parts have plain ones
     device: schema.Device  # the device, from the first result
     kind: schema.Kind  # what kind of device
     results: tuple[NamedResult, ...]
@@ -208,11 +208,6 @@ class DeviceResults:
         """Writes length, threads and configuration."""
         words = fmt.case(case.sequence_length, case.threads), self.configuration(case, of)
         return ", ".join(filter(None, words))
-
-
-def single_device(named: NamedResult, series: Mapping[str, int]) -> DeviceResults:
-    """Returns the device of a single result, whose parts have plain anchors."""
-    return DeviceResults("", named.result.device, named.result.kind, (named,), series)
 
 
 def by_device(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.resources
 import re
-from collections.abc import Sequence
 
 import markupsafe
 from markupsafe import Markup
@@ -13,7 +12,6 @@ from tfdistill import _version
 from tfdistill.report import format as fmt
 from tfdistill.report.document import Report
 from tfdistill.results import templates
-from tfdistill.results.tables import Table
 
 TABLES_FOLDER = "report-tables"  # the CSV files next to a page
 _PACKAGE = "tfdistill.report"
@@ -24,13 +22,12 @@ _ALL_ROWS = 2500  # of all tables of a page together
 def render_html(report: Report) -> str:
     """Writes a report as one page that loads nothing and runs no script.
 
-    Args:
-      report: What it shows. The more rows its tables have, the fewer of each are shown.
-
-    Returns:
-      The page; it is well-formed XML too, has no control characters and ends in a line break.
+    It is well-formed XML too, has no control characters and ends in a line break. The more rows the
+    tables have, the fewer of each are shown.
     """
-    limit = _row_limit(list(report.tables()))
+    limit, sizes = _MOST_ROWS, [len(table.rows) for table in report.tables()]
+    while limit > _FEWEST_ROWS and sum(min(size, limit) for size in sizes) > _ALL_ROWS:
+        limit = max(_FEWEST_ROWS, limit * 3 // 4)
     style = (importlib.resources.files(_PACKAGE) / "style.css").read_text(encoding="utf-8")
     page = templates.render(
         _PACKAGE,
@@ -51,26 +48,12 @@ def render_html(report: Report) -> str:
 
 
 def render_markdown(report: Report) -> str:
-    """Writes the headline, figures, tables and sentences of a report as Markdown.
-
-    Args:
-      report: What it shows.
-
-    Returns:
-      The text, ending in a line break.
-    """
+    """Writes the headline, figures, tables and sentences of a report as Markdown."""
     return templates.render(_PACKAGE, "page.md.j2", {"report": report})
 
 
 def render_csv(report: Report) -> dict[str, str]:
-    """Writes every table of a report as CSV.
-
-    Args:
-      report: What it shows.
-
-    Returns:
-      File name -> content.
-    """
+    """Writes every table of a report as CSV: file name -> content."""
     return {
         f"{re.sub(r'[^A-Za-z0-9_.-]', '_', table.key)}.csv": table.csv()
         for table in report.tables()
@@ -80,11 +63,3 @@ def render_csv(report: Report) -> dict[str, str]:
 def _breakable(text: str) -> Markup:
     """A name with underscores may be broken behind them."""
     return Markup("_<wbr/>").join(map(markupsafe.escape, text.split("_")))
-
-
-def _row_limit(tables: Sequence[Table]) -> int:
-    """Returns how many rows of a table are shown, so that the page stays small."""
-    limit = _MOST_ROWS
-    while limit > _FEWEST_ROWS and sum(min(len(t.rows), limit) for t in tables) > _ALL_ROWS:
-        limit = max(_FEWEST_ROWS, limit * 3 // 4)
-    return limit

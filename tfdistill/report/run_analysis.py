@@ -21,6 +21,7 @@ from tfdistill.report.answer_sides import (
     TEACHER,
     TEST,
 )
+from tfdistill.report.devices import DeviceResults
 from tfdistill.report.model_groups import ModelGroup, Speed, model_groups
 from tfdistill.report.plot import charts
 from tfdistill.report.run_results import RunResults
@@ -30,15 +31,9 @@ from tfdistill.results import BaselineResult, ExportedFile, part_of
 class RunAnalysis:
     """Derived values of a run.
 
-    Attributes:
-      results: The same.
-      metric: The primary metric.
-      groups: Teachers first, then the variants in the order of the run.
-      teacher: The group of the teacher, or None.
-      student: The group of the chosen student, or None.
-      series: Number of colour and mark of each variant, see `plot.charts`.
-      device: The device of the run's own benchmark, or None.
-      others: Devices of other benchmarks of its files.
+    `groups` are teachers, then the variants in the order of the run; `student` is the chosen one.
+    `series` are numbers of colour and mark by variant, see `plot.charts`. `device` is that of the
+    run's own benchmark, `others` are those of other benchmarks of its files.
     """
 
     def __init__(self, results: RunResults) -> None:
@@ -61,7 +56,8 @@ class RunAnalysis:
         self.device = None
         if results.benchmark is not None:
             named = devices.NamedResult("benchmark", results.benchmark)
-            self.device = devices.single_device(named, series)
+            result = results.benchmark
+            self.device = DeviceResults("", result.device, result.kind, (named,), series)
         self.others = devices.by_device(results.others, series)
 
     @property

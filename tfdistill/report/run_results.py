@@ -123,20 +123,11 @@ def is_run(path: files.Path) -> bool:
 
 
 def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
-    """Reads the results of a run, or of an export outside a run.
+    """Reads the results of a run, or of an export outside a run, and what is missing.
 
-    Args:
-      run_dir: The run folder, or the folder of an export.
-      texts: Whether the texts that models answered are read.
-
-    Returns:
-      The contents, and what is missing.
-
-    Raises:
-      DataError: If the folder holds none of metrics.json, benchmark.json and model.json, or a file
-        in it is malformed.
-      BenchmarkError: If a benchmark is malformed or of another format.
-      ManifestError: If a manifest is malformed, or a path leaves the folder.
+    `texts` says whether the texts that models answered are read. Refuses a folder that holds none
+    of metrics.json, benchmark.json and model.json, files that are malformed or of another format,
+    and paths that leave the folder.
     """
     folder = pathlib.Path(run_dir)
     if not is_run(folder):
@@ -178,7 +169,11 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
     recipe = _optional(folder / "recipe.yaml", reading.read_text)
     environment = _optional(folder / config.ENVIRONMENT_FILE, reading.read_json_object)
     if recipe is not None:
-        _check_recipe(recipe, folder)
+        file = folder / config.RECIPE_FILE
+        config.check_saved_recipe(file)
+        value = reading.parse_yaml(recipe, f"{file}", error=errors.DataError)
+        if not isinstance(value, dict):
+            raise errors.DataError(f"{file}", "a mapping", type(value).__name__)
     elif metrics is not None or not manifests:  # an export has none
         missing.append("recipe.yaml is missing: the settings of the run are not recorded.")
     if environment is None and (metrics is not None or not manifests):
@@ -245,8 +240,14 @@ def _histories(
             if path in seen:
                 continue
             seen.add(path)
-            if entry.sha256 is not None and files.is_there(path):
-                _check_history(path, entry.sha256)
+            changed = files.is_there(path) and files.sha256_of(path) != entry.sha256
+            if entry.sha256 is not None and changed:
+                raise errors.DataError(
+                    f"{path}",
+                    "the history that the run wrote",
+                    "another content",
+                    "Restore it from a copy, or delete it: the report leaves out its curves.",
+                )
             if columns := read_history(_optional(path, reading.read_text) or ""):
                 histories.append(StageHistory(model.name, model.seed, entry.stage, columns))
             else:
@@ -338,21 +339,3 @@ def _without_texts(value: LabelledAnswers, texts: bool) -> LabelledAnswers:
 
 def _optional(path: pathlib.Path, read: Callable[[pathlib.Path], Value]) -> Value | None:
     return read(path) if files.is_there(path) else None
-
-
-def _check_recipe(text: str, folder: pathlib.Path) -> None:
-    file = folder / config.RECIPE_FILE
-    config.check_saved_recipe(file)
-    value = reading.parse_yaml(text, f"{file}", error=errors.DataError)
-    if not isinstance(value, dict):
-        raise errors.DataError(f"{file}", "a mapping", type(value).__name__)
-
-
-def _check_history(path: pathlib.Path, sha256: str) -> None:
-    if files.sha256_of(path) != sha256:
-        raise errors.DataError(
-            f"{path}",
-            "the history that the run wrote",
-            "another content",
-            "Restore it from a copy, or delete it: the report leaves out its curves.",
-        )

@@ -108,9 +108,6 @@ def load_examples(
         except in a test split (None). GLUE hides the labels of its test splits.
       may_hide_labels: Whether a table may lack its labels in any split.
 
-    Returns:
-      The examples.
-
     Raises:
       DataError: If a file or a column is missing, or a label is outside the set; the message
         names the line and the value.

@@ -62,9 +62,6 @@ def split_file(
       suffixes: What the file may end in.
       versions: What may come between the name and the suffix.
 
-    Returns:
-      The file.
-
     Raises:
       AbsentSplitError: If there is none.
       DataError: If there is more than one.

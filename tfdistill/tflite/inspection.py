@@ -86,9 +86,6 @@ def inspect(path: files.Path, *, open_it: bool = False) -> ModelReport:
       open_it: Whether LiteRT opens it too, in a process of its own, to count the partitions that
         XNNPACK makes of it.
 
-    Returns:
-      What is in it.
-
     Raises:
       ModelFileError: If it is missing, no TFLite file, or damaged.
 

@@ -76,9 +76,6 @@ def adamw(
       bias_correction: Whether the moments are corrected for starting at 0. False with
         ``schedule="linear_after_warmup"`` is the optimizer of TinyBERT's published code.
 
-    Returns:
-      The optimizer.
-
     Raises:
       ConfigError: If a schedule needs `total_steps` and it is missing, or an option is unknown or
         out of range.
@@ -215,9 +212,6 @@ def lamb(
       beta_1: Decay of the first moment.
       beta_2: Decay of the second moment.
       epsilon: Added to the root of the second moment.
-
-    Returns:
-      The optimizer.
 
     Raises:
       ConfigError: If a schedule needs `total_steps` and it is missing, or an option is unknown or

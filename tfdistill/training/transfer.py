@@ -90,9 +90,6 @@ def transfer_stages(
       epochs: Or its epochs. Neither: no such stage, for encoders and classifiers ("akt" needs it).
       earlier: What earlier layers do, for "pkt".
 
-    Returns:
-      The stages, in order.
-
     Raises:
       ConfigError: If an option is unknown, or a length is missing or given twice.
 
@@ -159,9 +156,6 @@ def published_optimizer(
       stage: The stage.
       total_steps: Its optimizer steps.
       learning_rate: The (peak) rate.
-
-    Returns:
-      A new optimizer.
     """
     if not stage.predict_words:
         return optimizers.lamb(learning_rate)

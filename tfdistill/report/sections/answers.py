@@ -91,7 +91,10 @@ def _confusion(sides: AnswerSides) -> Table:
         rows = tuple(
             Row(
                 cells.name(label, longest=_LABEL),
-                tuple(map(_shaded, counts[i].tolist(), shades[i].tolist())),
+                tuple(
+                    Cell(f"{n:,}" if n else fmt.ABSENT, value=n, shade=shade)
+                    for n, shade in zip(counts[i].tolist(), shades[i].tolist(), strict=True)
+                ),
             )
             for i, label in enumerate(labels)
         )
@@ -111,10 +114,6 @@ def _confusion(sides: AnswerSides) -> Table:
     )
     caption = f"The classes that the {subject} confuses most often"
     return Table("confused", caption, ("Label", "Answer", "Examples"), rows)
-
-
-def _shaded(count: int, shade: int) -> Cell:
-    return Cell(f"{count:,}" if count else fmt.ABSENT, value=count, shade=shade)
 
 
 def _calibration(sides: AnswerSides) -> Table | None:

@@ -172,16 +172,13 @@ def by_length(device: DeviceResults) -> Picture | None:
     caption = f"on {quantities.plural(threads, 'thread')}: medians with their 95% intervals."
     if any(any(line.hollow) for line in lines):
         caption += " Rings: throttled or a busy machine, see the table."
-    caption += _more(len(lines), MOST_LINES)
+    more = len(lines) - MOST_LINES
+    caption += f" {more} more files are in the table." if more > 0 else ""
     short = timeline.short_names(names[:MOST_LINES], device.order)
     drawn = [dataclasses.replace(line, short=short[line.label]) for line in lines[:MOST_LINES]]
     title = f"Latency by length {device.where}"
     chart = timeline.latencies(device.anchor("by-length"), title, drawn)
     return Picture(chart, "Latency by length", caption, _key(device, short))
-
-
-def _more(number: int, shown: int) -> str:
-    return f" {number - shown} more files are in the table." if number > shown else ""
 
 
 def _key(device: DeviceResults, short: Mapping[str, str]) -> Legend:

@@ -49,7 +49,9 @@ def test_set(run: RunAnalysis) -> Table | None:
     for model, values in scores.items():
         line = {"Model": Cell(titles.get(model, model.capitalize()))}
         for name in names:
-            interval = _interval(sides, name, run.metric, model)
+            interval = ""
+            if sides is not None and name == run.metric and model in sides.logits:
+                interval = fmt.metric_interval(name, *sides.interval(model))
             line[fmt.metric_title(name)] = cells.metric(name, values.get(name), interval)
         rows.append(row(line, strong=model == "file"))
     for name, value in (sides.scores if sides else {}).items():
@@ -62,12 +64,6 @@ def test_set(run: RunAnalysis) -> Table | None:
     number = f"{len(sides.gold):,} " if sides else ""
     caption = f"The {number}test examples, not used for training or model selection"
     return tables.of_rows("test-set", caption, rows)
-
-
-def _interval(sides: AnswerSides | None, name: str, metric: str, model: str) -> str:
-    if sides is None or name != metric or model not in sides.logits:
-        return ""
-    return fmt.metric_interval(name, *sides.interval(model))
 
 
 def differences(sides: AnswerSides | None) -> Table | None:
@@ -91,13 +87,14 @@ def differences(sides: AnswerSides | None) -> Table | None:
             verdict = "too few rows to say" if paired.is_open else verdict
             if paired.is_clear:
                 verdict = "better" if paired.difference > 0 else "worse"
-        has_p |= paired.p_value is not None
+        has_p |= (p := paired.p_value) is not None
+        small = "< 0.001" if p is not None and p < 0.001 else f"{p or 0:.2g}"
         line = {
             "Comparison": f"{other.capitalize()} against {title}",
             f"{fmt.metric_title(name)} with 95% interval": shown,
             "Lost": cells.number(paired.lost),
             "Gained": cells.number(paired.gained),
-            "p": _p_value(paired.p_value),
+            "p": Cell(fmt.ABSENT if p is None else small, value=p),
             "Verdict": verdict,
         }
         rows.append(line)
@@ -108,11 +105,6 @@ def differences(sides: AnswerSides | None) -> Table | None:
     )
     caption = f"Differences on the {len(sides.gold):,} {sides.split} examples"
     return tables.of_rows("paired", caption, rows, notes, drop_empty=True)
-
-
-def _p_value(value: float | None) -> Cell:
-    text = fmt.ABSENT if value is None else "< 0.001" if value < 0.001 else f"{value:.2g}"
-    return Cell(text, value=value)
 
 
 def models(run: RunAnalysis) -> Table | None:

@@ -33,8 +33,11 @@ def headline(run: RunAnalysis) -> str:
         names = ", ".join(model.name for model in benchmark.models) if benchmark else ""
         sentences = (_of_files(run), f"Measured {run.where}: {names}." if names else "")
         return " ".join(filter(None, sentences)) or "No student yet."
-    sentences = (_beaten(run), _no_better(run), _judgement(run), _gains(run))
-    return " ".join(filter(None, sentences))
+    smaller = run.smaller()
+    gains = [_smaller(smaller) + (" as its teacher’s" if smaller < 1 else "")] if smaller else []
+    gains += [f"{_faster(run)} {run.where}"] if run.headline_speed() else []
+    saved = f"It is {fmt.join(gains)}." if gains else ""
+    return " ".join(filter(None, (_beaten(run), _no_better(run), _judgement(run), saved)))
 
 
 def tags(run: RunAnalysis) -> Iterator[str]:
@@ -224,13 +227,6 @@ def _no_better(run: RunAnalysis) -> str:
         answer = "always giving the same answer"
         return f"Too few rows to say whether the {run.judged} is better than {answer}."
     return f"Always giving the same answer does as well as the {run.judged}."
-
-
-def _gains(run: RunAnalysis) -> str:
-    smaller = run.smaller()
-    gains = [_smaller(smaller) + (" as its teacher’s" if smaller < 1 else "")] if smaller else []
-    gains += [f"{_faster(run)} {run.where}"] if run.headline_speed() else []
-    return f"It is {fmt.join(gains)}." if gains else ""
 
 
 def _smaller(factor: float) -> str:
