@@ -188,13 +188,6 @@ def test_a_manifest_about_another_file_is_not_taken(folder):
         manifest.read_manifest(folder / "other.tflite")
 
 
-@pytest.mark.parametrize("metrics, alone", [({}, True), ({"accuracy": 0.9}, False)])
-def test_parity_alone_is_known_by_the_missing_metrics(metrics, alone, folder):
-    parity = {**content()["parity"], "file_metrics": metrics}
-    (folder / "model.json").write_text(json.dumps(content(parity=parity)))
-    assert manifest.read_manifest(folder).parity.parity_only is alone
-
-
 def several(folder, **changes):
     """A manifest with a variant for a GPU, whose file is in the folder."""
     (folder / "model-gpu.tflite").write_bytes(b"for a GPU")

@@ -132,14 +132,13 @@ def bounded(message: str) -> str:
     lines = message.split("\n", MAX_LINES)
     if len(lines) > MAX_LINES:
         lines[-1] = f"... and {lines[-1].count(chr(10)) + 1} more lines."
-    return "\n".join(map(_shortened, lines))
-
-
-def _shortened(line: str) -> str:
-    if len(line) <= MAX_LINE:
-        return line
     head, tail = MAX_LINE * 3 // 5, MAX_LINE // 3
-    return f"{line[:head]} [... {len(line) - head - tail} characters ...] {line[-tail:]}"
+    return "\n".join(
+        f"{line[:head]} [... {len(line) - head - tail} characters ...] {line[-tail:]}"
+        if len(line) > MAX_LINE
+        else line
+        for line in lines
+    )
 
 
 _OS_REMEDIES = {

@@ -123,7 +123,7 @@ def test_a_set_without_labels_is_checked_for_parity_alone_and_the_command_says_s
     assert "checked on 120 real inputs" in said
     assert "metric: none, since there are no labels" in said
     card = manifest.read_manifest(folder / "out")
-    assert (card.parity.inputs, card.parity.parity_only) == ("real", True)
+    assert (card.parity.inputs, card.parity.file_metrics) == ("real", {})
     # The task's labels are in the order of their names; the model's outputs follow them.
     assert card.task.labels == ("maybe", "no", "yes")
     assert (card.task.text_column, card.task.pair_column) == ("text", "pair")  # of tables

@@ -333,7 +333,7 @@ def test_without_labels_the_agreement_alone_is_checked(head, name, done, monkeyp
     replayed(monkeypatch, path.with_name(FLOATS), lambda content: None)
     unlabelled = dataclasses.replace(toy.encoded, labels=None)
     card = toy.export(tmp_path / "m.tflite", quantize="float32", check_on=unlabelled)
-    assert (card.parity.inputs, card.parity.parity_only) == ("real", True)
+    assert (card.parity.inputs, card.parity.file_metrics) == ("real", {})
     assert (card.parity.model_metrics, card.parity.file_metrics) == ({}, {})
     content = json.loads((tmp_path / "golden.json").read_text())
     assert content["questions" if head == "span" else "sentences"]
@@ -346,7 +346,7 @@ def test_without_examples_windows_are_described_by_the_usual_rule(done, monkeypa
         toy.model, tmp_path / "m.tflite", lengths=LENGTHS, quantize="float32", task=toy.task
     )
     assert card.parity.inputs == "random"
-    assert card.parity.parity_only
+    assert not card.parity.file_metrics
     assert (card.task.span.doc_stride, card.task.span.max_question_length) == (12, 12)
     assert json.loads((tmp_path / "golden.json").read_text())["questions"] == []
 

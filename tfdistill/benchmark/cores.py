@@ -111,18 +111,14 @@ def max_frequencies_mhz(root: files.Path = _ROOT) -> tuple[float, ...]:
 
 
 def _speeds(usable: Sequence[int], root: files.Path) -> dict[int, float]:
-    speeds = {core: _speed(root, core) for core in usable}
-    numbers = {core: float(speed) for core, speed in speeds.items() if speed is not None}
-    return numbers if len(numbers) == len(speeds) else {}
-
-
-def _speed(root: files.Path, core: int) -> int | None:
-    """The capacity of a core, or its highest clock: only which of two is larger has a meaning."""
-    for name in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
-        text = read(pathlib.Path(root, f"cpu{core}", name))
-        if text.isdigit():
-            return int(text)
-    return None
+    """The capacities of cores, or their highest clocks: only the order has a meaning."""
+    speeds: dict[int, float] = {}
+    for core in usable:
+        names = ("cpu_capacity", "cpufreq/cpuinfo_max_freq")
+        texts = (read(pathlib.Path(root, f"cpu{core}", name)) for name in names)
+        if (speed := next(filter(str.isdigit, texts), None)) is not None:
+            speeds[core] = float(speed)
+    return speeds if len(speeds) == len(usable) else {}
 
 
 def _of_each(root: files.Path, name: str) -> tuple[float, ...]:

@@ -101,14 +101,6 @@ def _assembled(backend: Backend, findings: Findings, baseline: str) -> schema.Re
     )
 
 
-def _with_worst_status(
-    after: schema.Conditions, during: Sequence[schema.Conditions]
-) -> schema.Conditions:
-    """Gives the state at an end the highest thermal status that there was before it."""
-    worst = max(at.thermal_status or 0 for at in (after, *during))
-    return after.model_copy(update={"thermal_status": worst}) if worst else after
-
-
 def throttle_reason(
     before: schema.Conditions, after: schema.Conditions, rows: Sequence[schema.Measurement]
 ) -> str:
@@ -219,7 +211,9 @@ class _Loop:
                 self._bar.update()
                 if before.thermal_status is not None and number + 1 < backend.rounds:
                     during.append(backend.conditions())
-            after = _with_worst_status(backend.conditions(), during)
+            after = backend.conditions()
+            if worst := max(at.thermal_status or 0 for at in (after, *during)):
+                after = after.model_copy(update={"thermal_status": worst})
             for name, run in list(runs.items()):
                 rows = attempt(name, lambda r=run: r.finish(before, after))
                 if rows is not None:

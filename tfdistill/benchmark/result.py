@@ -34,7 +34,7 @@ _SAID = {
 
 def remarks(result: schema.Result) -> list[str]:
     """Says what follows from a result with its summary and is easily overlooked."""
-    sources = (_of_busy, _of_inputs, _of_load, _of_repetitions, _of_heat)
+    sources = (_of_busy, _of_machine, _of_repetitions)
     return list(dict.fromkeys(note for source in sources for note in source(result)))
 
 
@@ -63,13 +63,10 @@ def _of_busy(result: schema.Result) -> Iterator[str]:
     yield " ".join([*words, "Measure again on a quiet machine."])
 
 
-def _of_inputs(result: schema.Result) -> Iterator[str]:
+def _of_machine(result: schema.Result) -> Iterator[str]:
     for model in result.models:
         if model.inputs.source in _SAID:
             yield f"{model.name}: {_SAID[model.inputs.source]}"
-
-
-def _of_load(result: schema.Result) -> Iterator[str]:
     load = result.before.load_average if result.before else None
     cores = result.device.cores_logical
     if result.kind == "host" and load is not None and cores and load > 0.5 * cores:
@@ -93,9 +90,6 @@ def _of_repetitions(result: schema.Result) -> Iterator[str]:
         )
     if any(row.of == "blocks" for row in result.summary):
         yield "The tool gives no single durations: p50 is of blocks, and the tails are unknown."
-
-
-def _of_heat(result: schema.Result) -> Iterator[str]:
     slowed = [row for row in result.summary if row.throttled]
     if slowed:
         cases = f"{len(slowed)} of {len(result.summary)} cases"

@@ -63,7 +63,13 @@ def open_subject(
     file is used if it is about that file. The manifest's name, or the file's, is the default. Of
     `input_roles` see `roles.read_signatures`.
     """
-    file, described = _locate(pathlib.Path(path))
+    file, described = pathlib.Path(path), None
+    if file.is_dir() or file.name == FILE_NAME:
+        folder = file if file.is_dir() else file.parent
+        described = read_manifest(folder)
+        file = safe_paths.inside(folder, described.model.file)
+    elif file.is_file() and manifest_path(file).is_file():
+        described = read_manifest(file)
     if described is not None:
         check_signatures(described, file)
     signatures = roles.read_signatures(file, roles=input_roles)
@@ -199,13 +205,3 @@ def texts_for(subjects: Sequence[Subject]) -> dict[str, list[tuple[str, str | No
 
 def _cut(ids: tuple[int, ...], length: int) -> list[int]:
     return list(ids) if len(ids) <= length else [*ids[: length - 1], ids[-1]]
-
-
-def _locate(path: pathlib.Path) -> tuple[pathlib.Path, Manifest | None]:
-    if path.is_dir() or path.name == FILE_NAME:
-        folder = path if path.is_dir() else path.parent
-        described = read_manifest(folder)
-        return safe_paths.inside(folder, described.model.file), described
-    if not path.is_file() or not manifest_path(path).is_file():
-        return path, None
-    return path, read_manifest(path)

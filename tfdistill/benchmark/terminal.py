@@ -26,9 +26,11 @@ def format_text(result: schema.Result) -> str:
     lines = [origin(result)]
     if result.summary:
         lines += ["", *_cases(result.summary)]
-    for part in (_text_times, _comparisons, _texts, _answers, _operators, _failures):
+    for part in (_text_times, _comparisons, _texts, _answers, _operators):
         part_lines = list(part(result))
         lines += ["", *part_lines] if part_lines else []
+    failures = [f"NOT MEASURED: {failure.what}: {failure.error}" for failure in result.failures]
+    lines += ["", *failures] if failures else []
     return "\n".join([*lines, *([""] if result.notes else []), *result.notes])
 
 
@@ -80,8 +82,13 @@ def setting_cells(
 
 
 def _cases(summary: Sequence[schema.Summary]) -> list[str]:
-    rows = [
-        {
+    rows = []
+    for case in summary:
+        remarks = [BUSY] * case.busy + ["throttled"] * case.throttled
+        drifted = case.drift_ci is not None and not case.drift_ci[0] <= 1 <= case.drift_ci[1]
+        if case.drift is not None and (case.throttled or drifted):
+            remarks.append(f"drift {case.drift:.2f}")
+        row = {
             "model": case.model,
             **setting_cells(case, summary),
             "n": str(case.n),
@@ -92,21 +99,10 @@ def _cases(summary: Sequence[schema.Summary]) -> list[str]:
             "first": milliseconds(case.first_inference_ms),
             "cold": milliseconds(case.cold_start_ms),
             "peak MB": quantities.megabytes(case.peak_rss_bytes, absent="-"),
-            "remarks": _remark(case),
+            "remarks": ", ".join(remarks),
         }
-        for case in summary
-    ]
+        rows.append(row)
     return tables.lines(rows)
-
-
-def _remark(row: schema.Summary) -> str:
-    remarks = [BUSY] if row.busy else []
-    if row.throttled:
-        remarks.append("throttled")
-    drifted = row.drift_ci is not None and not row.drift_ci[0] <= 1 <= row.drift_ci[1]
-    if row.drift is not None and (row.throttled or drifted):
-        remarks.append(f"drift {row.drift:.2f}")
-    return ", ".join(remarks)
 
 
 def _text_times(result: schema.Result) -> Iterator[str]:
@@ -167,8 +163,3 @@ def _operators(result: schema.Result) -> Iterator[str]:
                 for operator in row.operators[:_NUM_OPERATORS]
             )
             yield f"{describe(row)}, operators ({row.source}): {shares}"
-
-
-def _failures(result: schema.Result) -> Iterator[str]:
-    for failure in result.failures:
-        yield f"NOT MEASURED: {failure.what}: {failure.error}"

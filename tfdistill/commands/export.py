@@ -257,7 +257,7 @@ def _checked(parity: Parity, model: str) -> list[str]:
         f"{name}: file {value:.4f}, {model} {parity.model_metrics[name]:.4f}"
         for name, value in parity.file_metrics.items()
     ]
-    if parity.parity_only:
+    if not parity.file_metrics:
         lines.append("metric: none, since there are no labels; only the agreement was checked")
     return lines
 

@@ -53,11 +53,12 @@ class Job:
 
     def options(self, *, calibrate: bool) -> dict[str, Any]:
         """The options of `export.to_tflite` that follow from the model and its data."""
+        calibrates = (calibrate or self.promise_on) and self.settings is not None
         return {
             "lengths": self.lengths,
             "check_on": self.check_set,
             "promise_on": self.promise_set(),
-            "calibrate_on": self.training_set() if calibrate or self.promise_on else None,
+            "calibrate_on": self.encode(self._train) if calibrates else None,
             "texts": self.examples,
             "task": self.task,
             "labels": self.labels,
@@ -117,10 +118,6 @@ class Job:
         named = self.promise_on, self.task, (self._train, self.examples), self.settings.other
         rows = from_config.promise_examples(*named)
         return None if rows is None else self.encode(rows)
-
-    def training_set(self) -> EncodedExamples | None:
-        """The training set as ids; None without a task."""
-        return None if self.settings is None else self.encode(self._train)
 
 
 def open_job(args: argparse.Namespace) -> Job:

@@ -183,7 +183,11 @@ def recipe_of(args: argparse.Namespace, **sections: Any) -> config.Recipe:
 
 
 def _summary(record: results.SavedModel, out: pathlib.Path, *, exported: bool = False) -> list[str]:
-    lines = [*record.metric_lines(), f"model: {out / record.model_folder}"]
+    lines = [
+        f"{name}: {'-' if value is None else f'{value:.4f}'}"
+        for name, value in record.metrics.items()
+    ]
+    lines.append(f"model: {out / record.model_folder}")
     metric = record.primary_metric
     if record.role == "student" and record.baselines:
         lines += runs.compared(

@@ -222,7 +222,8 @@ def _run(
                 results.write_result_file(record, out / results.QUICKSTART_FILE)
     lines = quickstart_verdict.lines_of(metrics, record, out)
     base.show(metrics.model_dump(mode="json"), as_json=args.json, lines=lines)
-    _say([quickstart_verdict.took(record)])
+    estimated = record.estimated_seconds / 60
+    _say([f"estimated {estimated:.1f} minutes, took {(record.seconds or 0.0) / 60:.1f}"])
 
 
 def _check_files(settings: config.DataConfig, written: Mapping[str, Any]) -> None:

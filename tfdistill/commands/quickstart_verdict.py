@@ -55,12 +55,6 @@ def lines_of(
     ]
 
 
-def took(record: results.QuickstartRecord) -> str:
-    """The estimate beside what the run took."""
-    seconds = record.seconds or 0.0
-    return f"estimated {record.estimated_seconds / 60:.1f} minutes, took {seconds / 60:.1f}"
-
-
 def _budget(
     record: results.QuickstartRecord, out: pathlib.Path, student: schema.Summary, size_bytes: int
 ) -> Iterator[str]:

@@ -153,11 +153,6 @@ class Parity(ManifestPart):
         """The word for what `argmax_agreement` counts: answers, or of vectors the nearest texts."""
         return "answer" if self.min_cosine is None else "nearest text"
 
-    @property
-    def parity_only(self) -> bool:
-        """Whether the file was compared with the model alone, for want of labelled examples."""
-        return not self.file_metrics
-
 
 class Calibration(ManifestPart):
     """The examples that the ranges of a static quantization were measured on."""

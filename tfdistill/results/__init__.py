@@ -132,13 +132,6 @@ class ModelResult(ResultPart):
     folder: str | None = None  # the model's folder, relative to the run folder
     history: tuple[HistoryFile, ...] = ()  # one file a stage, or a part of a stage
 
-    def metric_lines(self) -> list[str]:
-        """The metrics for a terminal, one a line."""
-        return [
-            f"{name}: {'-' if value is None else f'{value:.4f}'}"
-            for name, value in self.metrics.items()
-        ]
-
 
 class BaselineResult(ResultPart):
     """A linear model, or an answer that ignores its input, on the run's data."""

@@ -21,11 +21,6 @@ def count(value: float | None) -> str:
     return _scaled(value, (("G", 1e9), ("M", 1e6), ("k", 1e3)), "")
 
 
-def flops(value: float | None) -> str:
-    """Writes floating-point operations: "1.25 G"."""
-    return _scaled(value, (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)), "")
-
-
 def plural(number: int, noun: str) -> str:
     """Writes a number of things: "1 thread", "2 threads"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

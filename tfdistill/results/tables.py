@@ -174,36 +174,30 @@ def marked(figure: str, busy: bool) -> str:
     return f"{figure} ({BUSY})" if busy else figure
 
 
-def table(rows: Sequence[Sequence[str]], *, left: int = 1, width: int | None = None) -> list[str]:
+def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
     """Aligns rows under a head, and wraps cells at words where the terminal is too narrow.
 
-    The first `left` columns are aligned to the left, the others to the right. `width` is by default
-    that of the terminal, or no limit where standard output is none; lines are longer only where
-    words are.
+    The first `left` columns are aligned to the left, the others to the right.
     """
-    if width is None and sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    if width is not None:
-        widths = _shrunk(columns, widths, width - len(_GAP) * (len(widths) - 1))
+    if sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns - len(_GAP) * (len(widths) - 1)
+        widths = _shrunk(columns, widths, room)
     lines = [[_GAP.join("-" * wide for wide in widths)]]
     for row in rows:
         cells = [
             textwrap.wrap(cell, wide, break_on_hyphens=False) if len(cell) > wide else [cell]
             for cell, wide in zip(row, widths, strict=True)
         ]
-        lines.append([_aligned(parts, widths, left) for parts in itertools.zip_longest(*cells)])
+        written = []
+        for parts in itertools.zip_longest(*cells, fillvalue=""):
+            pairs = enumerate(zip(parts, widths, strict=True))
+            padded = [c.ljust(wide) if i < left else c.rjust(wide) for i, (c, wide) in pairs]
+            written.append(_GAP.join(padded).rstrip())
+        lines.append(written)
     rule, head, *body = lines
     return [line for part in (head, rule, *body) for line in part]
-
-
-def _aligned(cells: Sequence[str | None], widths: Sequence[int], left: int) -> str:
-    padded = [
-        (cell or "").ljust(wide) if i < left else (cell or "").rjust(wide)
-        for i, (cell, wide) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return _GAP.join(padded).rstrip()
 
 
 def _shrunk(columns: Sequence[Sequence[str]], widths: list[int], room: int) -> list[int]:

@@ -9,7 +9,8 @@ import shutil
 import types
 from collections.abc import Mapping, Sequence
 
-from tfdistill import config, errors, losses, manifest, models, report, results
+from tfdistill import benchmark, config, errors, losses, manifest, models, report, results
+from tfdistill.benchmark import environment
 from tfdistill.data import parallel, synthetic
 from tfdistill.io import files, safe_paths
 from tfdistill.run import (
@@ -21,7 +22,7 @@ from tfdistill.run import (
     task_models,
     teachers,
 )
-from tfdistill.run.folder import RunContext, RunFolder, now, open_run
+from tfdistill.run.folder import RunContext, RunFolder, open_run
 from tfdistill.training import strategies
 
 _log = logging.getLogger(__name__)
@@ -212,7 +213,10 @@ def _deliver(context: RunContext, trained: Sequence[results.ModelResult]) -> res
     records.check(context, chosen)
     exports = _export_all(context, chosen)
     measured = root / "benchmark.json"
-    if exports and not (measured.is_file() and deliver.holds(measured, exports, recipe.export)):
+    names = {e.name for e in exports if recipe.export.also_quantize}  # to which a resume may add
+    if names and measured.is_file():
+        names -= {file.name for file in benchmark.read_result(measured).models}
+    if exports and (names or not measured.is_file()):
         _log.info("measuring on this host")
         # The teacher's files first, and of these the one in the student's format: the baseline.
         alike = f"teacher-{_format_of(root / 'export')}"
@@ -246,7 +250,7 @@ def _report(
     metrics = results.RunMetrics(
         format_version=results.FORMAT_VERSION,
         recipe=context.root.resolve().name if recipe.name == "command" else recipe.name,
-        created=now(),
+        created=environment.now(),
         seed=recipe.seeds[0],
         task=described,
         synthetic_data=described.name == synthetic.TASK.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tf_keras as keras
@@ -149,15 +149,12 @@ def tell_trial(trial: results.Trial) -> None:
     """Prints on stderr what `export.auto` found out about a quantization."""
     what = ", ".join([trial.name, *(f"{layer} in float32" for layer in trial.layers)])
     size = "" if trial.size_bytes is None else f" {quantities.size(trial.size_bytes)},"
-    _log.info(f"{what}:{size}{_change(trial)} {trial.verdict}")
-
-
-def _change(trial: results.Trial) -> str:
-    drop = None if trial.metric_drop is None else round(trial.metric_drop, 4)
-    if drop is None:
-        return ""
-    how = "unchanged" if drop == 0 else f"{'falls' if drop > 0 else 'rises'} by {abs(drop):.4f}"
-    return f" {trial.primary_metric} {how},"
+    change = ""
+    if trial.metric_drop is not None:
+        drop = round(trial.metric_drop, 4)
+        how = "unchanged" if drop == 0 else f"{'falls' if drop > 0 else 'rises'} by {abs(drop):.4f}"
+        change = f" {trial.primary_metric} {how},"
+    _log.info(f"{what}:{size}{change} {trial.verdict}")
 
 
 def export_lengths(
@@ -182,14 +179,6 @@ def export_lengths(
             f"Set them with --set export.lengths=[{longest}].",
         )
     return usable
-
-
-def holds(
-    measured: pathlib.Path, exports: Sequence[results.ExportedFile], settings: config.ExportConfig
-) -> bool:
-    """Whether a run's measurement holds the files of `also_quantize`, which a resume may add."""
-    names = {export.name for export in exports if settings.also_quantize}
-    return not names or {file.name for file in benchmark.read_result(measured).models} >= names
 
 
 def measure(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import hashlib
-import importlib.metadata
 import os
 import pathlib
 import platform
@@ -19,6 +17,7 @@ import tensorflow as tf
 
 from tfdistill import config, errors, results, weights
 from tfdistill._version import __version__
+from tfdistill.benchmark import environment as machine
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.io import files, ledger, safe_paths, work_folder
 from tfdistill.results import ResultType
@@ -151,7 +150,7 @@ def environment(
     """What a run depends on besides its recipe: versions, machine, commits, command line."""
     return {
         "format_version": 1,
-        "created": now(),
+        "created": machine.now(),
         "tfdistill_version": __version__,
         "commit": _commit(),
         "checkpoints": dict(checkpoints or {}),
@@ -161,20 +160,8 @@ def environment(
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "devices": list(devices),
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: machine.version_of(name) for name in _PACKAGES},
     }
-
-
-def now() -> str:
-    """The time in UTC, ISO 8601 to the second."""
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _commit() -> str | None:

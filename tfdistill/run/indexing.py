@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import logging
 import pathlib
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from export.file import bundle
 from export.model import heads
 from export.targets import android_bundle
 from tfdistill import _version, errors, manifest
+from tfdistill.benchmark import environment
 from tfdistill.data import index_rows, text_index
 from tfdistill.data.routes import Route
 from tfdistill.data.text_index import Checks, IndexManifest, Match, TextIndex
@@ -153,7 +153,7 @@ def build(
     int8 = text_index.quantize(vectors[:, :width])
     checks, scores = index_checks.measure(vectors, int8, _groups(rows))
     notes = [*rows.notes, *_notes(rows, int8, cut, encoder.tokenizer.max_length)]
-    notes += _check_recall(checks)
+    notes += [] if checks is None else _check_recall(checks)
     threshold = index_checks.threshold_of(scores.others, len(int8))
     if threshold == 1:
         notes.append(
@@ -169,7 +169,7 @@ def build(
             rows.texts,
             rows.answers,
             name=encoder.card.name,
-            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            created=environment.now(),
             tfdistill_version=_version.__version__,
             model=encoder.card.model,
             model_width=whole,
@@ -210,9 +210,7 @@ def _notes(
     return notes
 
 
-def _check_recall(checks: Checks | None) -> list[str]:
-    if checks is None:
-        return []
+def _check_recall(checks: Checks) -> list[str]:
     recall = checks.recall_at_10
     if recall < _LEAST_RECALL:
         raise errors.ExportError(

@@ -45,7 +45,14 @@ def labelled_rows(models: Sequence[files.Path], settings: dict[str, Any]) -> Lab
     The files are to answer this task with one vocabulary. `settings` are fields of
     `config.DataConfig`; `max_length` is the files' own.
     """
-    opened = [_open(model) for model in models]
+    opened = []
+    for model in models:
+        answerer = inputs.open_answerer(str(model))
+        if not isinstance(answerer, inputs.ExportedSource):
+            raise errors.ConfigError(
+                f"{model} with --task", "an export folder", "no model.json", "Leave --task out."
+            )
+        opened.append(answerer)
     source = min(opened, key=lambda candidate: candidate.max_length)
     longest = source.max_length
     more = {"max_length": longest, "doc_stride": max(longest // 2, 1)}
@@ -68,15 +75,6 @@ def labelled_rows(models: Sequence[files.Path], settings: dict[str, Any]) -> Lab
             )
     encoded = source.encode(examples, data)
     return LabelledRows(tuple(_rows(encoded, examples)), encoded, source, task)
-
-
-def _open(model: files.Path) -> inputs.ExportedSource:
-    opened = inputs.open_answerer(str(model))
-    if not isinstance(opened, inputs.ExportedSource):
-        raise errors.ConfigError(
-            f"{model} with --task", "an export folder", "no model.json", "Leave --task out."
-        )
-    return opened
 
 
 def _reading(source: inputs.ExportedSource) -> tuple[Any, ...]:

@@ -190,24 +190,21 @@ def read_sets(
             words.check()
     for warning in (*findings.warnings, *(words.faults if allow_weak else ())):
         _log.info(f"data: {warning}")
+    class_weights = None
+    if settings.class_weights is not None:
+        assert train.labels is not None
+        class_weights = losses.balanced_weights(train.labels, task.num_labels)
+        pairs = zip(task.labels, class_weights, strict=True)
+        shown = ", ".join(f"{name} {weight:.3g}" for name, weight in pairs)
+        _log.info(f"class weights: {errors.shortened(shown)}")
     return TaskData(
         **{**vars(text), "task": task},
         train=task_data.to_train(encoded, text.seed),
         train_examples=train,
         dev=task_data.to_evaluate(task_data.encode(settings, tokenizer, dev)),
         dev_examples=dev,
-        class_weights=None if settings.class_weights is None else _class_weights(train),
+        class_weights=class_weights,
     )
-
-
-def _class_weights(train: tasks.Examples) -> np.ndarray:
-    assert train.labels is not None
-    weights = losses.balanced_weights(train.labels, train.spec.num_labels)
-    shown = ", ".join(
-        f"{name} {weight:.3g}" for name, weight in zip(train.spec.labels, weights, strict=True)
-    )
-    _log.info(f"class weights: {errors.shortened(shown)}")
-    return weights
 
 
 def _full_lengths(

@@ -46,7 +46,14 @@ def student_shape(
             )
         return weights.read_config(settings.preset)
     if not config.is_pruned(settings.preset):
-        return _static_or_preset(settings, vocab_size, pairs=pairs)
+        static = config.is_static(settings.preset)
+        shape: Any = shape_of("static" if static else settings.preset, settings, vocab_size)
+        if static:
+            sizes = config.parse_static(settings.preset)
+            embedding, dense = sizes.width or shape.embedding_size, sizes.dense or shape.dense_size
+            shape = shape.replace(embedding_size=embedding, dense_size=dense)
+        siamese = pairs and shape.family == models.StaticConfig.family
+        return shape.replace(pair_encoding="siamese") if siamese else shape
     assert teacher is not None
     shape = pruning.pruned_config(teacher, config.parse_pruned(settings.preset))
     shape = shape.replace(vocab_size=vocab_size, **settings.sizes())
@@ -58,24 +65,6 @@ def student_shape(
             f"{shape.num_heads} heads of {size}",
             "A Hugging Face folder can hold no other; give heads or head_size.",
         )
-    return shape
-
-
-def _static_or_preset(
-    settings: config.StudentConfig, vocab_size: int, *, pairs: bool
-) -> models.EncoderConfig:
-    shape: Any  # an EncoderConfig or a WordVectorConfig
-    if not config.is_static(settings.preset):
-        shape = shape_of(settings.preset, settings, vocab_size)
-    else:
-        static = config.parse_static(settings.preset)
-        shape = shape_of("static", settings, vocab_size)
-        shape = shape.replace(
-            embedding_size=static.width or shape.embedding_size,
-            dense_size=static.dense or shape.dense_size,
-        )
-    if pairs and shape.family == models.StaticConfig.family:
-        return shape.replace(pair_encoding="siamese")
     return shape
 
 

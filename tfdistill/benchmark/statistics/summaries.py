@@ -184,7 +184,10 @@ def compared(
         if case.model == baseline or reference is None:
             continue
         shared = {r.repetition for r in reference} & {r.repetition for r in measured}
-        sides = [_those(rows, shared) for rows in (reference, measured)]
+        sides = [
+            sorted((row for row in rows if row.repetition in shared), key=lambda r: r.repetition)
+            for rows in (reference, measured)
+        ]
         old, new = (repetitions_of(as_counted(rows)) for rows in sides)
         # Where one of the two was cut short, there are no rounds to pair.
         if shared and [len(blocks) for blocks in old] == [len(blocks) for blocks in new]:
@@ -252,12 +255,6 @@ def end_to_end(texts: Sequence[schema.TextMeasurement]) -> tuple[schema.EndToEnd
         )
         for key, rows in gathered.items()
     )
-
-
-def _those(rows: Sequence[schema.Measurement], repetitions: set[int]) -> list[schema.Measurement]:
-    """Returns the rows of some repetitions, in their order."""
-    chosen = [row for row in rows if row.repetition in repetitions]
-    return sorted(chosen, key=lambda row: row.repetition)
 
 
 def _level(block: schema.Block) -> float:
