@@ -289,29 +289,24 @@ def _explained(
 def _filter_native_logs() -> None:
     """Sends what C++ writes to stderr through a filter, so that it breaks no progress bar.
 
-    Python keeps the terminal itself. The filter is a process, which outlives a crash: its message
-    passes, as every line does that is no log.
+    Python keeps the terminal itself. The filter is a process, which runs until the last writer ends
+    and outlives a crash: its message passes, as every line does that is no log.
     """
     read, write = os.pipe()
     terminal = os.dup(2)
     if os.fork() == 0:
         os.close(write)
-        _pass_on(read, terminal)
+        os.setsid()  # apart from Ctrl-C
+        for stream in (0, 1, 2):
+            os.dup2(terminal, stream)
+        with open(read, "rb") as lines:
+            for line in lines:
+                if not _NATIVE_LOGS.match(line):
+                    os.write(terminal, line)
+        os._exit(0)
     os.close(read)
     os.dup2(write, 2)
     os.close(write)
     sys.stderr = open(  # noqa: SIM115 (it lasts as long as the process)
         terminal, "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace"
     )
-
-
-def _pass_on(read: int, terminal: int) -> NoReturn:
-    """Copies all lines but logs until the last writer ends; in a session apart from Ctrl-C."""
-    os.setsid()
-    for stream in (0, 1, 2):
-        os.dup2(terminal, stream)
-    with open(read, "rb") as lines:
-        for line in lines:
-            if not _NATIVE_LOGS.match(line):
-                os.write(terminal, line)
-    os._exit(0)

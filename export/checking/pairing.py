@@ -235,8 +235,9 @@ class _Pairing:
             self._pair_input(float_tensor, other_tensor, position, siblings, name, label)
         for float_tensor, other_tensor in zip(operator.outputs, other.outputs):  # noqa: B905
             self._same[int(other_tensor)] = int(float_tensor)
-            sides = [_sides(graph.tensors[i]) for graph, i in
-                     ((self._float_graph, float_tensor), (self._graph, other_tensor))]  # fmt: skip
+            both = ((self._float_graph, float_tensor), (self._graph, other_tensor))
+            shapes = [editing.shape_of(graph.tensors[i]) for graph, i in both]
+            sides = [[side for side in shape if side != 1] for shape in shapes]
             if self._reshapes_move and sides[0] != sides[1]:
                 self._faults.append(f"shape of {label}: expected {sides[0]}, received {sides[1]}")
         return Operation(
@@ -291,8 +292,3 @@ class _Pairing:
         if tensor is None or tensor < 0:
             return "nothing of the float32 file"
         return text(self._float_graph.tensors[tensor].name)
-
-
-def _sides(tensor: Any) -> list[int]:
-    """Returns the sides of a shape that are not 1."""
-    return [side for side in editing.shape_of(tensor) if side != 1]

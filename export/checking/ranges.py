@@ -107,7 +107,8 @@ def _note(
     step, point = stored
     least, most = ((level - point) * step for level in (_LEAST, _MOST))
     name = text(pair.float_graph.tensors[float_tensor].name)
-    of_source = 0.0 if source is None else _range_width(pair.graph.tensors[source])
+    before = None if source is None else _step(pair.graph.tensors[source])
+    of_source = 0.0 if before is None else (_MOST - _LEAST) * before[0]
     ranges.setdefault(index, Range(float_tensor, name, kind, least, most, step, of_source))
 
 
@@ -158,12 +159,6 @@ def uneven(pair: Pair) -> list[str]:
 def _step(tensor: Any) -> tuple[float, int] | None:
     """Returns scale and zero point of a tensor of integers with one scale."""
     return editing.step_of(tensor) if editing.dtype_of(tensor) == "int8" else None
-
-
-def _range_width(tensor: Any) -> float:
-    """Returns the width of the range of a tensor of integers with one scale; 0 of any other."""
-    step = _step(tensor)
-    return 0.0 if step is None else (_MOST - _LEAST) * step[0]
 
 
 def check(

@@ -134,7 +134,9 @@ def run_in_child(conversion: Conversion, *, timeout_s: float = 1800) -> None:
             variables={"TF_CPP_MIN_LOG_LEVEL": "2"},
         )
     if done.returncode or not pathlib.Path(conversion.file).is_file():
-        said = _last_words(done.stdout + done.stderr)
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        telling = [line for line in lines if line.strip() and not line.startswith(_NOISE)]
+        said = " | ".join(telling[-5:]) or "none"
         fault = errors.errno_of(RuntimeError(said))
         if fault in errors.FULL_DISK:
             folders = (tempfile.gettempdir(), os.path.dirname(conversion.file))
@@ -217,12 +219,6 @@ def _ending(code: int) -> str:
         return "no file, though it reported success"
     hint = ": the memory may not suffice" if code == -signal.SIGKILL else ""
     return f"{processes.describe_exit(code)}{hint}"
-
-
-def _last_words(output: str) -> str:
-    lines = output.strip().splitlines()
-    telling = [line for line in lines if line.strip() and not line.startswith(_NOISE)]
-    return " | ".join(telling[-5:]) or "none"
 
 
 if __name__ == "__main__":

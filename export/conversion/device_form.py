@@ -87,7 +87,8 @@ def flatten_ids(model: Any) -> int:
     """
 
     def wanted(graph: Any, gather: Any) -> bool:
-        return _is_float(graph, gather) and len(graph.tensors[gather.inputs[1]].shape) != 1
+        table, ids = (graph.tensors[index] for index in gather.inputs[:2])
+        return table.type == schema.TensorType.FLOAT32 and len(ids.shape) != 1
 
     def middle(gather: Any, flat: int, rows: int) -> Any:
         gather.inputs, gather.outputs = [int(gather.inputs[0]), flat], [rows]
@@ -124,7 +125,3 @@ def equal_ranks(model: Any) -> int:
             operators.append(operator)
         graph.operators = operators
     return changed
-
-
-def _is_float(graph: Any, operator: Any) -> bool:
-    return graph.tensors[operator.inputs[0]].type == schema.TensorType.FLOAT32

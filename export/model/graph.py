@@ -70,7 +70,8 @@ def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features]
         return lambda features: _split_span(model(features, training=False))
     answer = model
     of_first = outputs.from_first_token and not models.read_head(model).pooled
-    if of_first and _is_plain_encoder(model, config):
+    wrapped = any(isinstance(layer, keras.layers.Wrapper) for layer in model.layers)  # as for QAT
+    if of_first and not (wrapped or isinstance(config, models.WordVectorConfig)):
         answer = _for_first_token(model, config)
     (name,) = outputs.output_names(softmax=softmax)
 
@@ -79,12 +80,6 @@ def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features]
         return {name: tf.nn.softmax(logits) if softmax else logits}
 
     return run
-
-
-def _is_plain_encoder(model: keras.Model, config: models.EncoderConfig) -> bool:
-    """Whether the model's layers are an encoder's, none wrapped (as for QAT)."""
-    wrapped = any(isinstance(layer, keras.layers.Wrapper) for layer in model.layers)
-    return not wrapped and not isinstance(config, models.WordVectorConfig)
 
 
 def _split_span(logits: tf.Tensor) -> Features:

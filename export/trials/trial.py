@@ -59,7 +59,9 @@ def attempt(
     is caught: an unusable model, vocabulary or set of examples raises what `to_tflite` raises.
     """
     request = request.replace(overwrite=True)
-    held = request.replace(bounds={**_worth(request).as_dict(), **(request.bounds or {})})
+    names = [request.quantize, *(request.layers or {}).values()]
+    worth = functools.reduce(Bounds.loosest, (quantizing.quantization(n).bounds for n in names))
+    held = request.replace(bounds={**worth.as_dict(), **(request.bounds or {})})
 
     def failed(verdict: str, error: errors.TfdistillError) -> Trial:
         layers = dict(request.layers or {})
@@ -91,13 +93,6 @@ def attempt(
             return beyond
     update = {"verdict": beyond.verdict, "why": beyond.why}
     return trial.model_copy(update=update)
-
-
-def _worth(request: ExportRequest) -> Bounds:
-    """Returns the bounds beyond which a file of the requested quantization is not worth it."""
-    names = [request.quantize, *(request.layers or {}).values()]
-    bounds = [quantizing.quantization(name).bounds for name in names]
-    return functools.reduce(Bounds.loosest, bounds)
 
 
 def _good(request: ExportRequest, manifest: Manifest, measure: Measure | None) -> Trial:

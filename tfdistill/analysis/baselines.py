@@ -80,12 +80,10 @@ class TextFeatures:
         """Returns the features of m examples, a sparse float matrix (m, features)."""
         if self._vectorizer is None:
             return scipy.sparse.csr_matrix((len(examples), 1))
-        return _of_pairs(self._vectorizer.transform, examples)
-
-
-def _of_pairs(transform: Any, examples: Examples) -> Matrix:
-    first = transform(examples.texts)
-    return first if examples.pairs is None else pair_features(first, transform(examples.pairs))
+        first: Any = self._vectorizer.transform(examples.texts)
+        if examples.pairs is None:
+            return first
+        return pair_features(first, self._vectorizer.transform(examples.pairs))
 
 
 def pair_features(first: Matrix, second: Matrix) -> Matrix:

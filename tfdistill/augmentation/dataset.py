@@ -157,7 +157,8 @@ def augment_train(
                 "sha256": files.sha256_of(folder / FILE),
             }
             files.atomic_write_json(folder / MANIFEST, record)
-        _remove_parts(folder)
+        for parts in folder.glob(f"{PARTS}*"):
+            shutil.rmtree(parts, ignore_errors=True)
         return Augmented(folder / FILE, len(train), record["num_rows"], record["num_augmented"])
 
 
@@ -185,11 +186,6 @@ def _units(folder: pathlib.Path, record: dict[str, Any], count: int) -> list[par
         what = f"examples {part[0]} to {part[-1]}"
         units.append(parallel.WorkUnit(what, str(parts / f"part-{number:05d}.tsv"), part))
     return units
-
-
-def _remove_parts(folder: pathlib.Path) -> None:
-    for parts in folder.glob(f"{PARTS}*"):
-        shutil.rmtree(parts, ignore_errors=True)
 
 
 def _rows(inputs: _Inputs, shard: range, options: variants.AugmentOptions) -> Iterator[str]:

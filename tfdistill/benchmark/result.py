@@ -296,7 +296,12 @@ def _contradictions(result: schema.Result) -> list[str]:
     return [
         f"{what} {errors.shortened(repr(value))} instead of {errors.shortened(repr(again))}"
         for what, value, again in pairs
-        if not _equal(value, again)
+        if value != again
+        and not (
+            isinstance(value, float)
+            and isinstance(again, float)
+            and math.isclose(value, again, rel_tol=1e-6, abs_tol=1e-9)  # but for rounding
+        )
     ]
 
 
@@ -305,13 +310,6 @@ def _pairs(where: str, row: Any, figures: Mapping[str, Any] | None) -> list[tupl
     if row is None or figures is None:
         return [(where, row, figures)]
     return [(f"{where}: {name}", getattr(row, name), figures[name]) for name in figures]
-
-
-def _equal(value: Any, again: Any) -> bool:
-    """Whether two figures are equal but for rounding."""
-    if isinstance(value, float) and isinstance(again, float):
-        return math.isclose(value, again, rel_tol=1e-6, abs_tol=1e-9)
-    return value == again
 
 
 def _check_names(result: schema.Result, names: Sequence[str]) -> None:

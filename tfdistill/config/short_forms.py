@@ -47,15 +47,10 @@ class PrunedShape:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StaticShape:
-    """What a static student has instead of the preset's; None keeps that.
+    """What a static student has instead of the preset's; None keeps that."""
 
-    Attributes:
-      width: Width of the word vectors.
-      dense: Width of a hidden layer in front of the classifier.
-    """
-
-    width: int | None = None
-    dense: int | None = None
+    width: int | None = None  # of the word vectors
+    dense: int | None = None  # of a hidden layer in front of the classifier
 
 
 def is_pruned(text: str) -> bool:

@@ -108,7 +108,12 @@ def _checked_layers(
     """The layers to learn, counted from 0, in order."""
     if layers is not None and not layers:
         return ()
-    depths = [_depth(model, role) for model, role in ((teacher, "teacher"), (student, "student"))]
+    depths = []
+    for role, model in (("teacher", teacher), ("student", student)):
+        config = models.config_of(model)
+        if not isinstance(config, models.EncoderConfig):
+            raise errors.ShapeError(role, "a model with transformer layers", type(config).__name__)
+        depths.append(config.num_layers)
     if depths[0] != depths[1]:
         raise errors.ShapeError(
             "student layers",
@@ -122,10 +127,3 @@ def _checked_layers(
     if len(set(checked)) < len(checked):
         raise errors.ConfigError("layers", "each layer once", list(chosen))
     return tuple(sorted(checked))
-
-
-def _depth(model: keras.Model, role: str) -> int:
-    config = models.config_of(model)
-    if not isinstance(config, models.EncoderConfig):
-        raise errors.ShapeError(role, "a model with transformer layers", type(config).__name__)
-    return config.num_layers

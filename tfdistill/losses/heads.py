@@ -211,7 +211,11 @@ class SpanAnswers(AnswerHead):
     ) -> ComparedLogits:
         """Rows (B, 2, L); of squared differences (B, L, 2)."""
         if squared:
-            weight = _shares_of_tokens(batch) if reduction == "batch" else batch.mask  # (B, L)
+            weight = batch.mask  # (B, L)
+            if reduction == "batch":  # the examples', shared equally among their real tokens
+                tokens = tf.cast(batch.features["attention_mask"], tf.float32)
+                count = tf.reduce_sum(tokens, axis=1, keepdims=True)
+                weight = tf.math.divide_no_nan(batch.mask, count)
             return ComparedLogits(teacher, student, weight)
         real, weight = batch.features["attention_mask"], batch.sample_weight
         both = tf.stack([weight, weight], axis=-1)  # (B, 2)
@@ -222,12 +226,6 @@ class SpanAnswers(AnswerHead):
         rows = span_logits(batch.student["logits"], batch.features["attention_mask"])  # (B, 2, L)
         rows = tf.reshape(rows, [-1, tf.shape(rows)[-1]])  # (2 B, L)
         return tf.reshape(batch.labels, [-1]), rows, tf.repeat(batch.sample_weight, 2)
-
-
-def _shares_of_tokens(batch: StepInputs) -> tf.Tensor:
-    """The examples' weights, shared equally among their real tokens, (B, L)."""
-    real = tf.cast(batch.features["attention_mask"], tf.float32)
-    return tf.math.divide_no_nan(batch.mask, tf.reduce_sum(real, axis=1, keepdims=True))
 
 
 def _two_classes(logits: tf.Tensor) -> tf.Tensor:

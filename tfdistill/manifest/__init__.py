@@ -102,12 +102,7 @@ class TaskRecord(ManifestPart):
 
 
 class Architecture(ManifestPart):
-    """The network, for reports: parameters are counted with the head.
-
-    Attributes:
-      head_size: Width of an attention head where the heads do not share `hidden_size`, as in a
-        pruned student; otherwise None.
-    """
+    """The network, for reports: parameters are counted with the head."""
 
     family: str
     num_layers: int
@@ -118,6 +113,7 @@ class Architecture(ManifestPart):
     num_parameters: int
     # signature name -> floating-point operations (2 x MAC)
     flops: dict[str, int] = pydantic.Field(default_factory=dict)
+    # of an attention head where the heads do not share `hidden_size`, as in a pruned student
     head_size: int | None = None
 
 
@@ -306,16 +302,9 @@ def manifest_path(model_file: files.Path) -> pathlib.Path:
 def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
     """Reads a manifest and checks that the files next to it are the ones that it describes.
 
-    Args:
-      path: model.json, the folder that holds it, or a .tflite file that it is about.
-      verify: Whether the checksums of the files are compared (reads them whole).
-
-    Returns:
-      The validated manifest; with the name of a file, this file's alone.
-
-    Raises:
-      ManifestError: If it is missing, malformed, of an unknown version, about another file, or if
-        a file is missing or has another checksum.
+    `path` is model.json, the folder that holds it, or a .tflite file that it is about, whose part
+    alone is then returned. `verify` says whether the files are read to compare their checksums. One
+    that is missing, malformed, of an unknown version or about another file is refused.
     """
     path = pathlib.Path(path)
     about = path.name if path.suffix == ".tflite" else None

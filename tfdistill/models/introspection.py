@@ -76,7 +76,7 @@ def _view(model: keras.Model) -> keras.Model:
     }
     if "pooler_activation" in names:
         outputs["pooled_output"] = output("pooler_activation")
-    elif _pools_by_first_token(model):
+    elif "first_token" in names and layer_of(model, "word_embeddings").family == "mobilebert":
         outputs["pooled_output"] = output("first_token")
     outputs.update(heads.read_head(model).traits.outputs(model))
     return keras.Model(inputs, outputs, name=f"{model.name}_taps")
@@ -119,7 +119,8 @@ def config_of(model: keras.Model) -> EncoderConfig:
     num_layers = _num_layers(model)
     words = layer_of(model, "word_embeddings")
     dropout = layer_of(model, "embeddings_dropout").rate
-    head_dropout = _head_dropout(model)
+    own = next((name for name in _HEAD_DROPOUTS if name in names), "embeddings_dropout")
+    head_dropout = layer_of(model, own).rate
     if words.family == "mobilebert":
         return mobilebert.read_config(model, head_dropout=head_dropout)
     types = layer_of(model, "token_type_embeddings") if "token_type_embeddings" in names else None
@@ -204,19 +205,6 @@ def copy_encoder(source: keras.Model, target: keras.Model) -> None:
     for layer in target.layers:
         if layer.weights and layer.name in names and not heads.is_of_head(layer.name):
             layer.set_weights(source.get_layer(layer.name).get_weights())
-
-
-def _head_dropout(model: keras.Model) -> float:
-    """Returns the rate before the classifier, the encoder's where there is none."""
-    names = _layer_names(model)
-    layer = next((name for name in _HEAD_DROPOUTS if name in names), "embeddings_dropout")
-    return layer_of(model, layer).rate
-
-
-def _pools_by_first_token(model: keras.Model) -> bool:
-    """Checks whether the pooled output is the state of [CLS] itself."""
-    mobile = layer_of(model, "word_embeddings").family == "mobilebert"
-    return mobile and "first_token" in _layer_names(model)
 
 
 def _layer_names(model: keras.Model) -> set[str]:

@@ -40,22 +40,19 @@ def pruned_config(teacher: models.EncoderConfig, shape: PrunedShape) -> models.E
                 "Give heads and head_size too, such as "
                 f"heads={teacher.num_heads},head_size={max(1, width // teacher.num_heads)}.",
             )
+    factor = teacher.embedding_size  # where its word table is factorised, and that saves something
+    if factor is not None and factor >= width:
+        factor = None
     student = teacher.replace(
         num_layers=shape.layers or teacher.num_layers,
         hidden_size=width,
         num_heads=heads,
         head_size=size,
         intermediate_size=shape.ffn or teacher.intermediate_size,
-        embedding_size=shape.embedding or _factor(teacher, width),
+        embedding_size=shape.embedding or factor,
     )
     check_prunable(teacher, student)
     return student
-
-
-def _factor(teacher: models.EncoderConfig, width: int) -> int | None:
-    """The teacher's own width of word vectors, where it is factorised and that saves something."""
-    size = teacher.embedding_size
-    return size if size is not None and size < width else None
 
 
 def check_prunable(teacher: models.EncoderConfig, student: models.EncoderConfig) -> None:

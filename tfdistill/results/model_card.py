@@ -98,7 +98,9 @@ def _card(
     columns = list(sets.values())[-1] if sets else {}
     num_examples = parity.num_scored if parity else None
     num_examples = evidence.num_tested if "test" in sets else num_examples
-    accuracy = (tested or metrics).get("accuracy") or 0.0
+    accuracy, error = (tested or metrics).get("accuracy") or 0.0, None
+    if traits.one_class and num_examples and 0 < accuracy < 1:
+        error = math.sqrt(accuracy * (1 - accuracy) / num_examples)
     agreement = []
     if parity is not None and parity.sqnr_db is not None:
         agreement.append(f"SQNR {parity.sqnr_db:.1f} dB")
@@ -120,7 +122,7 @@ def _card(
             "sets": sets,
             "columns": [name for name, figures in columns.items() if figures],
             "num_examples": num_examples,
-            "standard_error": traits.one_class and _standard_error(accuracy, num_examples),
+            "standard_error": error,
             "agreement": agreement,
         },
         cut=lambda name: tables.cut(name, _LONGEST_NAME),
@@ -167,8 +169,3 @@ def _metadata(
     )
     # Not `to_yaml`: libraries, such as tf-models-official, change what `yaml.dump` writes.
     return yaml.safe_dump(data.to_dict(), sort_keys=False, allow_unicode=True).rstrip()
-
-
-def _standard_error(accuracy: float, number: int | None) -> float | None:
-    """The standard error of a share; None where it would be 0 or is not known."""
-    return math.sqrt(accuracy * (1 - accuracy) / number) if number and 0 < accuracy < 1 else None

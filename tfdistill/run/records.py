@@ -144,8 +144,12 @@ def train_student(context: RunContext, name: str, seed: int) -> results.ModelRes
             data = context.student_data.of_task
             labels, num_examples = data.task.labels, data.dev_examples.num_scored
         elif student.masked_lm is not None:
-            model = student.masked_lm
-            metrics = _word_metrics(context, model, stages[-1])
+            model, settings = student.masked_lm, context.recipe.stages[stages[-1]]
+            held_out = context.corpora[stages[-1]].held_out(  # of the last stage
+                batch_size=settings.batch_size, mask_rate=settings.mask_rate
+            )
+            measured = training.MaskedLmEvaluation(model, held_out)()
+            metrics = {name: measured[name] for name in _WORD_METRICS}
         deliver.save_model(model, context.student_data, context.root / folder, labels)
         if context.data.task is not None:
             metrics = _evaluate(model, context.student_data.of_task, context.root / folder)
@@ -220,16 +224,6 @@ def test_metrics(
     if test_answers is not None:
         answers.write(test_answers, context.root / answers.TEST_FILE)
     return scores, caveats
-
-
-def _word_metrics(context: RunContext, model: keras.Model, stage: str) -> dict[str, float]:
-    """Metrics on the text that the last stage left out."""
-    settings = context.recipe.stages[stage]
-    held_out = context.corpora[stage].held_out(
-        batch_size=settings.batch_size, mask_rate=settings.mask_rate
-    )
-    measured = training.MaskedLmEvaluation(model, held_out)()
-    return {name: measured[name] for name in _WORD_METRICS}
 
 
 def _evaluate(model: keras.Model, data: TaskData, folder: pathlib.Path) -> dict[str, float]:

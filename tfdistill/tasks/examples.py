@@ -124,7 +124,9 @@ def load_examples(
     if spec.layout == "folders" or (spec.layout == "conll" and read):
         spec = _with_labels(spec, source, path, split)
     if spec.layout == "folders":
-        return _load_folders(spec, path, read)
+        held = folders.read_folders(path, spec.label_values or spec.labels)
+        gold = parse_labels(spec, held.labels, [str(path) for path in held.paths])
+        return Examples(spec, held.texts, None, gold if read else None)
     if spec.layout == "conll":
         return _load_words(spec, path, read)
     texts = [column for column in (spec.text_column, spec.pair_column) if column is not None]
@@ -247,12 +249,6 @@ def _with_labels(spec: TaskSpec, source: Path, path: pathlib.Path, split: str) -
             "A class that is missing here would shift the others' indices.",
         )
     return spec.with_labels_of(source)
-
-
-def _load_folders(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
-    folder_texts = folders.read_folders(path, spec.label_values or spec.labels)
-    gold = parse_labels(spec, folder_texts.labels, [str(path) for path in folder_texts.paths])
-    return Examples(spec, folder_texts.texts, None, gold if labelled else None)
 
 
 def _load_words(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:

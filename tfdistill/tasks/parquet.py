@@ -11,7 +11,7 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tfdistill import errors
@@ -90,7 +90,7 @@ def _write_what_can_be(table: Frame, path: pathlib.Path, fault: Exception) -> No
         name: errors.explain(
             f"DataFrame, column {str(name)!r}",
             "values of one type that Parquet can hold",
-            " and ".join(_types_in(frame[name])),
+            " and ".join(list(dict.fromkeys(type(c).__name__ for c in frame[name]))[:_MOST_TYPES]),
             f"Convert it, such as frame[{name!r}] = frame[{name!r}].astype(str).",
         )
         for name in frame.columns
@@ -116,11 +116,6 @@ def _is_written(
     except (pyarrow.ArrowException, *_FAULTS):
         return False
     return True
-
-
-def _types_in(cells: Iterable[Any]) -> list[str]:
-    """The first types of cells, by name."""
-    return list(dict.fromkeys(type(cell).__name__ for cell in cells))[:_MOST_TYPES]
 
 
 def unwritten(path: pathlib.Path) -> dict[str, str]:

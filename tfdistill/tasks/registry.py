@@ -8,17 +8,7 @@ from tfdistill import errors
 
 
 def add(table: dict[str, Any], name: str, value: Any, what: str) -> None:
-    """Adds a value to a table.
-
-    Args:
-      table: Name -> value.
-      name: A name that the table does not have yet.
-      value: The value.
-      what: What the table holds, for the message.
-
-    Raises:
-      ConfigError: If the table has the name.
-    """
+    """Adds a value to a table under a name that it does not have yet; `what` is what it holds."""
     if name in table:
         remedy = "Give it another name."
         raise errors.ConfigError(what, "a name that is not taken", repr(name), remedy)

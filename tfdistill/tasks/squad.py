@@ -65,7 +65,9 @@ def read_questions(
             raise errors.DataError(where, "an id of its own", f"that of {locations[question.key]}")
         locations[question.key] = where.removeprefix(f"{path}, ")
         if training and question.answers:
-            start = _nearest_start(question)
+            first, marked = re.escape(question.answers[0]), question.start or 0
+            starts = [m.start() for m in re.finditer(f"(?={first})", question.context)]
+            start = min(starts, key=lambda at, marked=marked: abs(at - marked), default=None)
             if start is None:
                 skipped += 1
                 continue
@@ -126,13 +128,6 @@ def _question(where: str, context: str, entry: Any, unanswerable: bool) -> Quest
     return Question(
         _string(entry, "id", where), _string(entry, "question", where), context, (*answers,), start
     )
-
-
-def _nearest_start(question: Question) -> int | None:
-    """Returns where the first answer starts: as given, or at its nearest other occurrence."""
-    answer, marked = question.answers[0], question.start or 0
-    starts = [m.start() for m in re.finditer(f"(?={re.escape(answer)})", question.context)]
-    return min(starts, key=lambda start: abs(start - marked), default=None)
 
 
 def normalise_answer(text: str) -> str:

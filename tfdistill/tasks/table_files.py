@@ -167,7 +167,7 @@ def _with_header(path: pathlib.Path, rows: Iterable[tuple[int, list[Any]]], sepa
     if not cells:
         raise errors.DataError(f"data file {path}", "rows", "blank lines only")
     names = [str(cell) for cell in cells]
-    if separator == "\t" and all(map(_in_marks, names)):
+    if separator == "\t" and all(len(n) > 1 and n[0] == n[-1] == '"' for n in names):
         names = [name[1:-1] for name in names]
     return Rows(names, rest, line, separator)
 
@@ -182,10 +182,6 @@ def _lines_of(text: str) -> Iterator[str]:
         end = text.find("\n", start) + 1 or len(text)
         yield text[start:end]
         start = end
-
-
-def _in_marks(cell: str) -> bool:
-    return len(cell) > 1 and cell[0] == cell[-1] == '"'
 
 
 def separator_of(header: str, suffix: str) -> str:

@@ -62,7 +62,8 @@ def gain(shape: models.EncoderConfig | models.BiLstmConfig) -> float:
     """
     if not isinstance(shape, models.EncoderConfig) or shape.hidden_size < _LEAST_WIDTH:
         return 1.0
-    if not _may_be_faster():
+    supported = bool(INSTRUCTIONS & {*environment.device().cpu_flags})
+    if not (supported or tf.config.list_logical_devices("GPU")):
         return 1.0
     layer = shape.replace(num_layers=1, vocab_size=_WORDS, pad_token_id=0)
     seconds = step_seconds(layer)
@@ -73,11 +74,6 @@ def gain_of(precision: str, shape: models.EncoderConfig) -> float:
     """Returns how many times as fast as in float32 the steps of that precision are."""
     faster = 1.0 if precision == FLOAT32 else gain(shape)
     return 1.0 if precision == "auto" and faster < _LEAST_GAIN else faster
-
-
-def _may_be_faster() -> bool:
-    flags = environment.device().cpu_flags
-    return bool(INSTRUCTIONS & {*flags}) or bool(tf.config.list_logical_devices("GPU"))
 
 
 @functools.cache

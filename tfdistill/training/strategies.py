@@ -92,18 +92,14 @@ def check_batch_sizes(sizes: Mapping[str, int], strategy: tf.distribute.Strategy
     are shared out as evenly as they go.
     """
     replicas = 1 if strategy is None else strategy.num_replicas_in_sync
-    fewer = "" if multi_worker.is_cluster(strategy) else ", or --gpus {}"
-    faults = [
-        errors.explain(
-            name,
-            f"a multiple of {replicas}, the devices that share a batch",
-            size,
-            f"Use {' or '.join(str(s) for s in _multiples(size, replicas))}"
-            f"{fewer.format(max(n for n in range(1, replicas) if size % n == 0))}.",
-        )
-        for name, size in sizes.items()
-        if size % replicas
-    ]
+    faults = []
+    for name, size in ((name, size) for name, size in sizes.items() if size % replicas):
+        below = size // replicas * replicas
+        remedy = f"Use {f'{below} or ' if below else ''}{below + replicas}"
+        if not multi_worker.is_cluster(strategy):
+            remedy += f", or --gpus {max(n for n in range(1, replicas) if size % n == 0)}"
+        expected = f"a multiple of {replicas}, the devices that share a batch"
+        faults.append(errors.explain(name, expected, size, f"{remedy}."))
     if faults:
         raise errors.ConfigError("\n".join(faults))
 
@@ -180,9 +176,3 @@ def _before_use() -> Iterator[None]:
 
 def _short(name: str) -> str:
     return name.rpartition("device:")[2]
-
-
-def _multiples(size: int, replicas: int) -> list[int]:
-    """The nearest multiples, below and above."""
-    below = size // replicas * replicas
-    return [multiple for multiple in (below, below + replicas) if multiple]

@@ -78,7 +78,10 @@ def _adopted(path: files.Path, subjects: Sequence[Subject]) -> schema.Result:
         )
     _check_rows(ran, subject, f"{path}")
     notes = [*ran.notes, _NOTE]
-    if _always_cool(ran):
+    states = [ran.before, ran.after]
+    states += [state for row in ran.measurements for state in (row.before, row.after)]
+    statuses = {state.thermal_status for state in states if state is not None}
+    if statuses <= {0, None} and 0 in statuses:
         ran = _without_thermal_status(ran)
         notes.append(_COOL)
     name = {"model": subject.name}
@@ -142,10 +145,3 @@ def _requested(ran: schema.Result, name: str) -> set[int]:
     """The request, as the app reports it."""
     values = ran.settings.get(name)
     return {n for n in values if isinstance(n, int)} if isinstance(values, list) else set()
-
-
-def _always_cool(ran: schema.Result) -> bool:
-    states = [ran.before, ran.after]
-    states += [state for row in ran.measurements for state in (row.before, row.after)]
-    statuses = {state.thermal_status for state in states if state is not None}
-    return statuses <= {0, None} and 0 in statuses

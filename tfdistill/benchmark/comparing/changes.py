@@ -268,14 +268,11 @@ def _other_data(*sides: tuple[schema.Result, schema.MeasuredFile]) -> Iterator[s
         for name in ("name", "labels"):
             values = [getattr(task, name) for task in tasks]
             if values[0] != values[1]:
-                old, new = (errors.shortened(_in_words(value), 60) for value in values)
+                words = [v if isinstance(v, str) else f"({', '.join(v)})" for v in values]
+                old, new = (errors.shortened(text, 60) for text in words)
                 yield f"{'task' if name == 'name' else name} {old} and {new}"
     if before[1] is not None and after[1] is not None and before[1] != after[1]:
         yield f"{before[1]} and {after[1]} examples"
-
-
-def _in_words(value: str | tuple[str, ...]) -> str:
-    return value if isinstance(value, str) else f"({', '.join(value)})"
 
 
 def _notes(
