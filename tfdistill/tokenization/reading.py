@@ -104,7 +104,8 @@ def read_tokenizer(
             "A Hugging Face model folder holds it as tokenizer.json or vocab.txt.",
         )
     if file.suffix == ".json":
-        read = _read_json(file)
+        # One at an address has no state to remember it by.
+        read = _read_json.__wrapped__(file) if storage.is_remote(file) else _read_json(file)  # pyright: ignore[reportFunctionMemberAccess]
         return read.replace(lower_case=lower_case, truncation=truncation, prompt=prompt)
     tokens = _listed(file)
     case = _lower_case_beside(file) if lower_case is None else lower_case
@@ -113,7 +114,7 @@ def read_tokenizer(
         lower_case=bool(case),
         truncation=truncation,
         prompt=prompt,
-        vocab_file=os.fspath(path),
+        vocab_file=str(path),
     )
 
 
@@ -143,7 +144,7 @@ def _read_json(file: Path) -> Tokenizer:
     One that is damaged, splits a text otherwise, adds tokens to the vocabulary, or leaves an id
     without a token is refused.
     """
-    path = pathlib.Path(file)
+    path = storage.located(file)
     described = reading.read_json_object(path, error=errors.VocabularyError)
     model = library.typed_model(library.part_of(described, "model"))
     for name in ("truncation", "padding"):  # transformers takes the sides over
