@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import toys
+import unigrams
 
 from tfdistill import errors
 from tfdistill.data import batches, noise, streaming
@@ -68,6 +69,12 @@ def test_epochs_differ_and_a_resumed_stream_does_not(tokenizer):
     tf.nest.map_structure(np.testing.assert_array_equal, whole[1:], stream(epochs=3, start_step=1))
 
 
+@pytest.fixture(params=["wordpiece", "unigram"])
+def pairing(request, tokenizer):
+    """A tokenizer of each kind: one and two separators between the texts of a pair."""
+    return tokenizer if request.param == "wordpiece" else unigrams.unigram()
+
+
 def pairs_of(tokenizer, sizes, *, width):
     """Rows [CLS] A [SEP] B [SEP] of texts that share no token, and the texts."""
     ordinary = np.setdiff1d(np.arange(tokenizer.vocab_size), tokenizer.special_ids).tolist()
@@ -75,8 +82,10 @@ def pairs_of(tokenizer, sizes, *, width):
     for size in sizes:
         first, second = ([ordinary.pop() for _ in range(length)] for length in size)
         texts.append((first, second))
-        row = [tokenizer.cls_id, *first, tokenizer.sep_id]
-        types = [0] * len(row) + [1] * (len(second) + 1 if second else 0)
+        template = tokenizer.template
+        between = [tokenizer.sep_id] * (template.separators if second else 1)
+        row = [tokenizer.cls_id, *first, *between]
+        types = [0] * len(row) + [template.second_type] * (len(second) + 1 if second else 0)
         row += [*second, tokenizer.sep_id] if second else []
         padding = width - len(row)
         columns["input_ids"].append(row + [tokenizer.pad_id] * padding)
@@ -87,39 +96,43 @@ def pairs_of(tokenizer, sizes, *, width):
 
 
 def read_pair(tokenizer, features, row):
-    """The two texts of a row, read by its mask and types alone."""
+    """The two texts of a row, read by its mask, separators and types."""
     ids, mask, types = (
         features[name][row].numpy() for name in ("input_ids", "attention_mask", "token_type_ids")
     )
     count = mask.sum()
     np.testing.assert_array_equal(mask, np.arange(len(mask)) < count)  # no holes
     assert (ids[count:] == tokenizer.pad_id).all() and not types[count:].any()
-    first, second = ids[:count][types[:count] == 0], ids[:count][types[:count] == 1]
-    assert (np.diff(types[:count]) >= 0).all()
-    assert first[0] == tokenizer.cls_id and first[-1] == second[-1] == tokenizer.sep_id
-    return first[1:-1].tolist(), second[:-1].tolist()
+    template = tokenizer.template
+    cut = ids.tolist().index(tokenizer.sep_id) + template.separators
+    first, second = ids[:cut], ids[cut:count]
+    assert not types[:cut].any() and (types[cut:count] == template.second_type).all()
+    assert first[0] == tokenizer.cls_id and second[-1] == tokenizer.sep_id
+    assert (first[-template.separators :] == tokenizer.sep_id).all()
+    return first[1 : -template.separators].tolist(), second[:-1].tolist()
 
 
 @pytest.mark.slow
-def test_pairs_become_unrelated_equal_or_exchanged_ones(tokenizer):
+def test_pairs_become_unrelated_equal_or_exchanged_ones(pairing):
     sizes = [(2, 5), (4, 1), (1, 3), (7, 2), (3, 3), (1, 1), (5, 6), (6, 4)]
-    width = 14  # the longest row; some of the new pairs do not fit
-    batch, texts = pairs_of(tokenizer, sizes, width=width)
-    change = tf.function(noise.PairNoise(tokenizer, share=0.6))
+    separators = pairing.template.separators
+    width = 13 + separators  # the longest row; some of the new pairs do not fit
+    batch, texts = pairs_of(pairing, sizes, width=width)
+    change = tf.function(noise.PairNoise(pairing, share=0.6))
     counts: collections.Counter[str] = collections.Counter()
     cut = 0
     for step in range(150):
         after = change(batch, tf.constant([5, step], tf.int64))
         assert after.keys() == batch.keys() and after["weight"] is not None
         for row, (own_first, own_second) in enumerate(texts):
-            noised = read_pair(tokenizer, after, row)
+            noised = read_pair(pairing, after, row)
             kinds = {"exchanged": (own_second, own_first), "equal": (own_first, own_first)}
             kinds["as it was"] = (own_first, own_second)
             for _, second in texts:
                 if second != own_second:
                     kinds[f"unrelated {second}"] = (own_first, second)
             fits = {
-                name: (first, second[: width - 3 - len(first)])
+                name: (first, second[: width - 2 - separators - len(first)])
                 for name, (first, second) in kinds.items()
             }
             (kind,) = (name for name, pair in fits.items() if pair == noised)
@@ -133,15 +146,15 @@ def test_pairs_become_unrelated_equal_or_exchanged_ones(tokenizer):
     )
 
 
-def test_rows_without_a_second_text_keep_what_they_have(tokenizer):
-    batch, texts = pairs_of(tokenizer, [(3, 0), (2, 4), (5, 0)], width=12)
-    change = noise.PairNoise(tokenizer, share=1.0)
+def test_rows_without_a_second_text_keep_what_they_have(pairing):
+    batch, texts = pairs_of(pairing, [(3, 0), (2, 4), (5, 0)], width=13)
+    change = noise.PairNoise(pairing, share=1.0)
     for step in range(20):
         after = change(batch, tf.constant([0, step], tf.int64))
         for name in after:
             np.testing.assert_array_equal(after[name][0], batch[name][0])
             np.testing.assert_array_equal(after[name][2], batch[name][2])
-        assert read_pair(tokenizer, after, 1)[0] in texts[1]
+        assert read_pair(pairing, after, 1)[0] in texts[1]
 
 
 def test_other_pairs_follow_from_the_seed_and_are_not_those_of_other_tokens(tokenizer):
