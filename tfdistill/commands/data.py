@@ -33,7 +33,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _execute(args: argparse.Namespace) -> None:
     if args.pipeline is not None:  # its workers work elsewhere
-        _make_absolute(args)
+        from tfdistill.data import parallel
+
+        for name in ("data_dir", "masked_lm", "vectors"):
+            if (path := getattr(args, name)) is not None:
+                parallel.check_pipeline(args.pipeline, path)
+                setattr(args, name, os.path.abspath(path) if os.path.exists(path) else path)
     plan.model(args.masked_lm, "--masked-lm")
     file = args.vectors
     if file is not None and not os.path.isfile(file):
@@ -70,17 +75,6 @@ def _execute(args: argparse.Namespace) -> None:
     result = {**dataclasses.asdict(done), "file": str(done.file)}
     line = f"{done.file}: {done.num_rows} rows, {done.num_augmented} of them augmented"
     base.show(result, as_json=args.json, lines=[line])
-
-
-def _make_absolute(args: argparse.Namespace) -> None:
-    from tfdistill.data import parallel
-
-    for name in ("data_dir", "masked_lm", "vectors"):
-        path = getattr(args, name)
-        if path is not None:
-            parallel.check_pipeline(args.pipeline, path)
-            if os.path.exists(path):
-                setattr(args, name, os.path.abspath(path))
 
 
 def _inputs(

@@ -146,6 +146,7 @@ def _usual_quantize(model: str | None) -> str:
 
 def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, str]) -> None:
     from export.targets import android_bundle
+    from tfdistill import report, results
     from tfdistill.tflite import runtimes
 
     name = args.name or pathlib.Path(args.model).resolve().name
@@ -162,7 +163,10 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     job, manifest = export_job.write(args, job, layers, target / "model.tflite", name)
     written = export_targets.write(args, job, target / manifest.model.file)
     _write_cards(args, manifest, target, name)
-    reported = _reported(pathlib.Path(args.model), target)
+    model, reported = pathlib.Path(args.model), None
+    inside = target.resolve().parent == model.resolve()
+    if inside and (model / results.METRICS_FILE).is_file():  # a folder that is shipped gets none
+        reported = report.write(model)[0]
     lines: list[str] = []
     for file in manifest.each_file():
         lines.append(f"{target / file.model.file}: {quantities.size(file.model.size_bytes)}")
@@ -204,16 +208,6 @@ def _write_cards(
     model_cards.write(target, manifest, facts)
     if args.hf is not None:
         model_card.write(args.hf, model_card.of_checkpoint(manifest, facts))
-
-
-def _reported(model: pathlib.Path, target: pathlib.Path) -> pathlib.Path | None:
-    """Writes the report of a run anew where the file was exported into it."""
-    from tfdistill import report, results
-
-    inside = target.resolve().parent == model.resolve()
-    if not inside or not (model / results.METRICS_FILE).is_file():
-        return None  # a folder that is shipped: nothing is written that was not asked for
-    return report.write(model)[0]
 
 
 def _target(args: argparse.Namespace) -> pathlib.Path:

@@ -222,7 +222,11 @@ def _deliver(context: RunContext, trained: Sequence[results.ModelResult]) -> res
         alike = f"teacher-{_format_of(root / 'export')}"
         order = sorted(exports, key=lambda e: (e.of != "teacher", e.name != alike))
         folders = {e.name: (root / e.manifest).parent for e in order}
-        deliver.measure(folders, recipe.benchmark, root / "benchmark.json")
+        how = benchmark.Settings(**recipe.benchmark.model_dump())
+        result = benchmark.compare(folders, progress=True, settings=how)
+        if result.failures:
+            raise errors.BenchmarkError("\n".join(failure.error for failure in result.failures))
+        benchmark.write_result(result, measured)
     tested, caveats = records.test_metrics(context)
     metrics = _report(context, trained, compared, chosen, exports, tested, caveats)
     model_cards.write_all(root, exports)

@@ -15,7 +15,7 @@ from export.checking import evidence
 from export.conversion import quantize as quantizing
 from export.model.request import ExportRequest, fitting_lengths
 from export.targets import tflite
-from tfdistill import benchmark, compress, config, errors, models, results, weights
+from tfdistill import compress, config, errors, models, results, weights
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.io import files, ledger
 from tfdistill.results import quantities
@@ -179,14 +179,3 @@ def export_lengths(
             f"Set them with --set export.lengths=[{longest}].",
         )
     return usable
-
-
-def measure(
-    folders: dict[str, pathlib.Path], settings: config.BenchmarkConfig, path: pathlib.Path
-) -> None:
-    """Measures exported folders interleaved in one run; the first is the baseline."""
-    chosen = benchmark.Settings(**settings.model_dump())
-    result = benchmark.compare(folders, progress=True, settings=chosen)
-    if result.failures:
-        raise errors.BenchmarkError("\n".join(failure.error for failure in result.failures))
-    benchmark.write_result(result, path)
