@@ -214,8 +214,7 @@ class SpanAnswers(AnswerHead):
             weight = batch.mask  # (B, L)
             if reduction == "batch":  # the examples', shared equally among their real tokens
                 tokens = tf.cast(batch.features["attention_mask"], tf.float32)
-                count = tf.reduce_sum(tokens, axis=1, keepdims=True)
-                weight = tf.math.divide_no_nan(batch.mask, count)
+                weight = tf.math.divide_no_nan(weight, tf.reduce_sum(tokens, axis=1, keepdims=True))
             return ComparedLogits(teacher, student, weight)
         real, weight = batch.features["attention_mask"], batch.sample_weight
         both = tf.stack([weight, weight], axis=-1)  # (B, 2)
