@@ -39,8 +39,9 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SUFFIX_INDICATOR = "##"
 _BLOCK = 1024  # texts of one call
 NOT_BERTS = (
-    "This is not BERT's tokenizer, and the model would answer wrongly with that. Take another "
-    "checkpoint, or let it teach by its answers (scripts/answers_from_transformers.py)."
+    "This tokenizer is neither BERT's nor XLM-RoBERTa's, and the model would answer wrongly with "
+    "those. Take another checkpoint, or let it teach by its answers "
+    "(scripts/answers_from_transformers.py)."
 )
 _FIRST_OTHER = 1 << 24  # ids of the tokens of the probe that are not special
 _PIECES = ("first", "fi", "##rst", "##st", "st", "un", "##aff", "##able", "##ing", "##s")

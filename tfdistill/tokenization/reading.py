@@ -291,16 +291,12 @@ def check_settings(
     name = settings.get("tokenizer_class")
     names = [f"{family}Tokenizer{kind}" for family in _CLASSES for kind in ("", "Fast")]
     if name is not None and name not in (*names, *(_GENERIC if described else ())):
-        expected = "BertTokenizer or one of its names"
+        expected = f"BertTokenizer or one of its names, or {_UNIGRAM_CLASS}"
         faults.append(errors.explain(f"{what}, tokenizer_class", expected, repr(name)[:80]))
     required = {**_REQUIRED, "strip_accents": lower_case, "never_split": None}
     faults += _faults_of_settings(settings, what, required)
     if faults:
-        raise errors.WeightsError(
-            "\n".join(faults)
-            + "\nThis checkpoint's tokenizer is not the one of BERT, and the model would answer "
-            "wrongly with that. Take another checkpoint."
-        )
+        raise errors.WeightsError("\n".join(faults) + "\n" + library.NOT_BERTS)
     adding = [
         added_tokens_fault(f"{what}, {key}", _tokens_of(settings.get(key)))
         for key in (*_ADDING, "bos_token", "eos_token")

@@ -42,6 +42,8 @@ class Tokenizer(abc.ABC):
     Attributes:
       kind: Its name in model.json.
       types_special: Whether a special token that somebody typed is one.
+      names_all_rows: Whether it, not config.json, says how many rows a model's table of words has
+        and which of them is the padding's.
       file_name: The usual name of the file with its vocabulary.
       special_tokens: Those of padding, unknown pieces, begin, end and mask, in this order.
       vocab: The tokens in the order of their ids.
@@ -58,6 +60,7 @@ class Tokenizer(abc.ABC):
 
     kind: ClassVar[Kind]
     types_special: ClassVar[bool] = False
+    names_all_rows: ClassVar[bool] = False
     file_name: ClassVar[str]
     special_tokens: ClassVar[tuple[str, ...]]
     _separators: ClassVar[int] = 1

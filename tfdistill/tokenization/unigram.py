@@ -57,6 +57,7 @@ class Unigram(Tokenizer):
 
     kind = "unigram"
     types_special = True
+    names_all_rows = True
     file_name = "tokenizer.json"
     special_tokens = SPECIAL_TOKENS
     _separators = 2

@@ -16,7 +16,7 @@ from tfdistill.io import contents, files, ledger, safe_paths
 from tfdistill.tokenization import reading as tokenizer_reading
 from tfdistill.tokenization.tokenizer import Tokenizer
 from tfdistill.tokenization.wordpiece import VOCAB_FILE
-from tfdistill.weights import filling, folders, hf_config, keys
+from tfdistill.weights import filling, folders, hf_config, keys, roberta_names
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
@@ -45,7 +45,7 @@ class Checkpoint:
       folder: Its folder.
       raw_config: The content of config.json.
       tensors: Canonical key -> array in PyTorch's layout; ignored ones left out.
-      ignored: Keys that hold nothing for us, and prefixes that were left out, sorted.
+      ignored: Keys that hold nothing for us, and prefixes and rows that were left out.
       tokenizer: Its tokenizer, or None if there is neither vocab.txt nor tokenizer.json.
       layout: What wrote the tensors: "pt" or "tf".
       max_length: The most tokens of an example that its tokenizer allows, or None.
@@ -92,6 +92,15 @@ def open_checkpoint(source: files.Path, *, shapes_only: bool = False) -> Checkpo
         raise errors.WeightsError(f"checkpoint {folder}", "whole weights", *adapter)
     read = tokenizer_reading.read_folder(folder)
     tensors, ignored, layout = read_parts(folder, shapes_only=shapes_only)
+    if raw_config["model_type"] == "xlm-roberta":
+        pad_id = None if read.tokenizer is None else read.tokenizer.pad_id
+        raw_config, tensors, more = roberta_names.as_bert(
+            raw_config, tensors, what=str(folder), pad_id=pad_id
+        )
+        ignored += more
+    if read.tokenizer is not None and read.tokenizer.names_all_rows:
+        raw_config, more = _named_rows(raw_config, tensors, read.tokenizer)
+        ignored += more
     return Checkpoint(
         folder=folder,
         raw_config=raw_config,
@@ -103,6 +112,21 @@ def open_checkpoint(source: files.Path, *, shapes_only: bool = False) -> Checkpo
         types_pairs=read.types_pairs,
         shapes_only=shapes_only,
     )
+
+
+def _named_rows(
+    raw_config: dict[str, Any], tensors: dict[str, np.ndarray], tokenizer: Tokenizer
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Takes the rows out of the tensors that no token names; returns config.json and these rows."""
+    size, rows = tokenizer.vocab_size, raw_config.get("vocab_size")
+    dropped = []
+    for key in keys.OF_WORDS:
+        tensor = tensors.get(key)
+        if tensor is not None and tensor.ndim and len(tensor) == rows and rows > size:
+            tensors[key] = tensor[:size]
+            dropped.append(f"rows {size} to {rows - 1} of {key}")
+    sizes = {"vocab_size": size} if dropped else {}
+    return {**raw_config, **sizes, "pad_token_id": tokenizer.pad_id}, tuple(dropped)
 
 
 def read_kind(

@@ -37,8 +37,9 @@ _FAMILIES = {  # of ours, by model_type
     "distilbert": ("distilbert",),
     "electra": ("electra",),
     "mobilebert": ("mobilebert",),
+    "xlm-roberta": ("bert",),  # read as a BERT, see `weights.roberta_names`
 }
-ROBERTA_KINDS = ("roberta", "xlm-roberta", "camembert")  # answer texts, see `weights.roberta`
+ROBERTA_KINDS = ("roberta", "camembert")  # answer texts, see `weights.roberta`
 _CLASSES = {"distilbert": "DistilBert", "electra": "Electra", "mobilebert": "MobileBert"}
 _ELECTRA_WIDTH = 128  # of embeddings, where config.json does not say
 _DISTILBERT_EPS = 1e-12  # fixed in transformers, not in its config
@@ -111,10 +112,11 @@ def check_kind(
             what,
             f"one of {', '.join(_FAMILIES)}",
             repr(kind),
-            "Only BERT, TinyBERT, DistilBERT, ELECTRA and MobileBERT can be loaded: other models "
-            "(RoBERTa, DeBERTa, ...) compute or tokenize otherwise. They teach by their answers: "
-            "write those of a RoBERTa, XLM-R or CamemBERT with `tfdistill answers`, of others with "
-            "scripts/answers_from_transformers.py, and give the file as teacher.answers.",
+            "Only BERT, TinyBERT, DistilBERT, ELECTRA, MobileBERT and XLM-RoBERTa can be loaded: "
+            "other models (RoBERTa, DeBERTa, ...) compute or tokenize otherwise. They teach by "
+            "their answers: write those of a RoBERTa or CamemBERT with `tfdistill answers`, of "
+            "others with scripts/answers_from_transformers.py, and give the file as "
+            "teacher.answers.",
         )
     if quantized := raw.get("quantization_config"):
         named = isinstance(quantized, dict) and quantized.get("quant_method")

@@ -36,6 +36,13 @@ TIED = {
     "cls.predictions.decoder.bias": "cls.predictions.bias",
     "vocab_projector.weight": "embeddings.word_embeddings.weight",
 }
+# A row for each token, where there are any.
+OF_WORDS = (
+    "embeddings.word_embeddings.weight",
+    "cls.predictions.bias",
+    "cls.predictions.decoder.weight",
+    "cls.predictions.decoder.bias",
+)
 LAYER = re.compile(r"(?:encoder|transformer)\.layer\.(\d{1,4})\.")  # the number of a layer
 _PREFIXES = {name: name for name in ("distilbert", "electra", "mobilebert")}  # of encoders' keys
 _SUFFIXES = {

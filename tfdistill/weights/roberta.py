@@ -1,8 +1,7 @@
-"""RoBERTa, XLM-R and CamemBERT checkpoints, which are BERTs with another table of positions.
+"""RoBERTa and CamemBERT checkpoints, whose networks are BERTs (`roberta_names`).
 
-Position i of a text is row ``pad_token_id + 1 + i`` of their table, all token types are 0, and
-the head is BERT's pooler and classifier under other names. Their tokenizers are not BERT's, so
-that such a model only answers texts; students learn from its answers.
+All token types are 0. Their tokenizers are none of ours, so that such a model only answers texts;
+students learn from its answers.
 """
 
 from __future__ import annotations
@@ -15,19 +14,10 @@ from tfdistill import errors
 from tfdistill.io import files
 from tfdistill.io import reading as file_reading
 from tfdistill.tokenization import library, reading
-from tfdistill.weights import checkpoint, folders, hf_config, load
+from tfdistill.weights import checkpoint, folders, hf_config, load, roberta_names
 
-_POSITIONS = "embeddings.position_embeddings.weight"
-_RENAMED = {
-    f"classifier.{old}.{part}": f"{new}.{part}"
-    for old, new in (("dense", "pooler.dense"), ("out_proj", "classifier"))
-    for part in ("weight", "bias")
-}
 _MODELS = ("BPE", "Unigram")
 _SPACES = " {2,}"  # the one expression that the tokenizers of these families use
-_UNUSED = ("lm_head.", "pooler.")
-# Sizes that config.json may leave out, as transformers has them.
-_DEFAULTS = {"vocab_size": 50265, "pad_token_id": 1, "max_position_embeddings": 512}
 
 
 def folder_of(source: files.Path) -> pathlib.Path | None:
@@ -72,29 +62,12 @@ def _as_bert(folder: pathlib.Path) -> checkpoint.Checkpoint:
             f"{path}, truncation_side", "'right'", repr(settings["truncation_side"])[:80]
         )
     tensors, ignored, layout = checkpoint.read_parts(folder)
-    tensors = {
-        _RENAMED.get(key, key): tensor
-        for key, tensor in tensors.items()
-        if not key.startswith(_UNUSED)
-    }
-    sizes: dict[str, Any] = {name: raw.get(name, value) for name, value in _DEFAULTS.items()}
-    first = sizes["pad_token_id"]
-    rows = tensors.get(_POSITIONS)
-    if not isinstance(first, int) or rows is None or not 0 <= first < len(rows) - 1:
-        held = "no table" if rows is None else f"{len(rows)} rows"
-        raise errors.WeightsError(
-            f"positions of {folder}",
-            "a table that begins behind the row pad_token_id of config.json",
-            f"{held}, pad_token_id {first!r}",
-        )
-    tensors[_POSITIONS] = rows[first + 1 :]
-    most = sizes["max_position_embeddings"]
-    sizes["max_position_embeddings"] = most - first - 1 if isinstance(most, int) else most
+    bert = roberta_names.as_bert(raw, tensors, what=str(folder), pad_id=None)
     return checkpoint.Checkpoint(
         folder=folder,
-        raw_config={**raw, **sizes, "model_type": "bert", "architectures": None},
-        tensors=tensors,
-        ignored=ignored,
+        raw_config=bert.raw_config,
+        tensors=bert.tensors,
+        ignored=(*ignored, *bert.ignored),
         tokenizer=None,
         layout=layout,
         max_length=reading.max_length(settings, path),
