@@ -24,6 +24,7 @@ from ..model.heads import HEADS, OutputHead
 from ..model.request import (
     ExportRequest,
     check_promise,
+    check_prompt,
     check_task,
     check_texts,
     check_vocabulary,
@@ -136,6 +137,7 @@ def make_plan(request: ExportRequest) -> ExportPlan:
     tokenizer = request.tokenizer
     if tokenizer is not None:
         check_vocabulary(tokenizer, config.vocab_size)
+        check_prompt(tokenizer, head)
     real = request.check_on is not None
     examples = inputs.collect(request.check_on) if real else inputs.draw(config, lengths)
     inputs.check_examples(examples, config, lengths)

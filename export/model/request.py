@@ -245,6 +245,17 @@ def check_vocabulary(tokenizer: Tokenizer, num_rows: int) -> None:
         )
 
 
+def check_prompt(tokenizer: Tokenizer, head: OutputHead) -> None:
+    """Refuses a prompt where answers stand at places in the text."""
+    if tokenizer.prompt and head.per_token:
+        raise errors.ConfigError(
+            "prompt of the tokenizer",
+            f"none with {head.description}",
+            repr(tokenizer.prompt)[:80],
+            "Its answers stand at places in the text: leave the prompt out.",
+        )
+
+
 def check_texts(
     texts: Examples | None, examples: EncodedExamples, task: TaskSpec | None, *, real: bool
 ) -> None:

@@ -18,7 +18,8 @@ def encode(
     Returns `input_ids`, `attention_mask` and `token_type_ids`, each int32 (n, L), L the longest
     example, of at most `max_length` tokens, which is at least 3.
     """
-    first, second = tokenizer.tokenize(texts), tokenizer.tokenize(pairs)  # ragged (n, tokens)
+    first = tokenizer.tokenize(tf.strings.join([tokenizer.prompt, texts]))  # ragged (n, tokens)
+    second = tokenizer.tokenize(pairs)
     has_pair = tf.fill(tf.shape(texts), tf.cast(paired, tf.int64))
     keep_first, keep_second = _kept(
         first.row_lengths(), second.row_lengths() * has_pair, has_pair, max_length

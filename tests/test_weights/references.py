@@ -137,14 +137,14 @@ def save_random(model, tokenizer, folder):
     tokenizer.save_pretrained(folder)
 
 
-def in_transformers(folder):
+def in_transformers(folder, **options):
     """What from_pretrained does, but for its bug with PyTorch's layout in TensorFlow (4.57)."""
     config = transformers.AutoConfig.from_pretrained(folder)
     with safetensors.safe_open(folder / "model.safetensors", framework="numpy") as file:
         assert file.metadata()["format"] == "pt"
     state = safetensors.numpy.load_file(folder / "model.safetensors")
     model, info = modeling_tf_pytorch_utils.load_pytorch_state_dict_in_tf2_model(
-        getattr(transformers, f"TF{config.architectures[0]}")(config),
+        getattr(transformers, f"TF{config.architectures[0]}")(config, **options),
         state,
         output_loading_info=True,
     )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import unigrams
 
 from tfdistill import errors, models, tasks, weights
 from tfdistill.run import inputs, task_models
@@ -63,6 +64,16 @@ def test_a_static_student_that_was_saved_answers_as_before(save, changes):
     opened = inputs.open_source(str(folder))
     assert models.config_of(opened.model) == config
     np.testing.assert_array_equal(answers(opened.model), expected)
+
+
+def test_a_static_student_of_pieces_keeps_them_and_its_prompt(tmp_path):
+    tokenizer = unigrams.unigram(prompt="the ")
+    config = models.StaticConfig(embedding_size=4, vocab_size=tokenizer.vocab_size, pad_token_id=1)
+    model = models.build_classifier(config, 3)
+    weights.save_bilstm(model, tmp_path, labels=TASK.labels, tokenizer=tokenizer)
+    opened = inputs.open_source(str(tmp_path))
+    assert opened.tokenizer.encode("film", "gut") == tokenizer.encode("film", "gut")
+    np.testing.assert_array_equal(answers(opened.model), answers(model))
 
 
 def test_a_model_file_beside_the_weights_is_never_read(save):

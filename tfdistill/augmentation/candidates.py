@@ -92,7 +92,8 @@ class CandidateFinder:
         self.num_candidates = num_candidates
         self.stop_words = frozenset(stop_words)
         self.max_length = longest
-        self._model, self._tokenizer, self._vectors = model, tokenizer, word_vectors
+        self._model, self._vectors = model, word_vectors
+        self._tokenizer = tokenizer.replace(prompt="")  # queries are found by their places
         self._token_budget = token_budget
         self._words = [tokenizer.word_of(token) for token in tokenizer.vocab]
         self._words += [""] * (config.vocab_size - tokenizer.vocab_size)

@@ -45,7 +45,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--language", metavar="CODE", help="language of the texts, such as en")
     options.add_allow_weak(parser, "a model that answers near chance")
     options.add_data(parser, required=False, of_run="model")
-    options.add_field(parser, config.DataConfig, "promise_on")
+    for field in ("promise_on", "prompt"):
+        options.add_field(parser, config.DataConfig, field)
     options.add_json(parser)
 
 

@@ -135,6 +135,9 @@ def open_job(args: argparse.Namespace) -> Job:
     if settings is not None:
         task, examples = from_config.labelled(settings, "dev", folder=folder, may_hide_labels=True)
     source = inputs.open_source(args.model, task, kind=None if task else args.kind)
+    source.tokenizer = source.tokenizer.replace(prompt=args.prompt)
+    if settings is not None and args.prompt is not None:
+        settings = settings.model_copy(update={"prompt": args.prompt})
     if task is not None:
         source = source.in_order_of(task)
     allow_weak = recipe is not None and recipe.student.allow_weak

@@ -14,8 +14,8 @@ from tfdistill.commands import base, options, plan
 from tfdistill.io import work_folder
 from tfdistill.manifest.confidence import moved_coverage
 
-WITHOUT_TASK = ("kind", "promise_on")
-"""Options of the data that count without --task, too: an encoder's head, and texts like a run's."""
+WITHOUT_TASK = ("kind", "promise_on", "prompt")
+"""Options of the data that count without --task, too: an encoder's head, texts like a run's."""
 # What an export of one file reads, and a list of trials does not.
 _OF_ONE_FILE = (
     *("name", "vocab_prune", "size_mb", "max_drop", "prefer", "layers", "license"),

@@ -94,9 +94,9 @@ def _check_hf(model: Any, tokenizer: Tokenizer) -> None:
         if head.pooled:
             other = "a classifier over [CLS]: `tfdistill quickstart --finetune always`"
         remedy = f"Write a SavedModel, or train {other}."
-    elif received := tokenizer.foreign_truncation:
+    elif received := tokenizer.foreign_reading(vectors=head.traits.vectors):
         expected = "a tokenizer that transformers has"
-        remedy = "Write a SavedModel, or train with --truncation end."
+        remedy = "Write a SavedModel, or train with --truncation end and no --prompt."
     else:
         return
     raise errors.ConfigError("--hf", expected, received, remedy)

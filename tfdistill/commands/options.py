@@ -249,7 +249,7 @@ def add_data(
 
     `of_run` is the option that may name a run, whose data section is then the default; with
     `one_file` a labelled file may be named instead of a task. `cuts` is for what makes answers that
-    no model file says yet how to cut the texts of.
+    no model file says yet how to read the texts of.
     """
     group = parser.add_argument_group(
         "data" + (f" (default: that of the run {of_run})" if of_run else "")
@@ -266,6 +266,7 @@ def add_data(
     add_field(group, config.DataConfig, "max_length", None, help=text)
     if cuts:
         add_field(group, config.DataConfig, "truncation")
+        add_field(group, config.DataConfig, "prompt")
 
 
 def add_task(group: argparse._ActionsContainer, *, required: bool) -> None:

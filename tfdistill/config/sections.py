@@ -115,6 +115,12 @@ class DataConfig(Section):
         "where longer texts are cut: at the end, or in the middle, which keeps their beginning and "
         "their end (default: as the model's folder says, else end)",
     )
+    prompt: str | None = described(
+        None,
+        "what stands in front of every text that is encoded, such as 'query: ' (default: of a "
+        "sentence encoder as its folder says, else nothing)",
+        max_length=1000,
+    )
     vocab: PathText = described(
         "teacher", "vocabulary: teacher (that of the model), a vocab.txt, or train:SIZE"
     )
@@ -157,9 +163,11 @@ class DataConfig(Section):
         return encoding
 
     @pydantic.model_validator(mode="after")
-    def _cuts_texts_of_a_task(self) -> DataConfig:
-        if self.task is None and self.truncation is not None:
-            raise ValueError(errors.explain("truncation", "none without a task", self.truncation))
+    def _reads_texts_of_a_task(self) -> DataConfig:
+        for name in ("truncation", "prompt"):
+            value = getattr(self, name)
+            if self.task is None and value is not None:
+                raise ValueError(errors.explain(name, "none without a task", repr(value)))
         return self
 
     @pydantic.model_validator(mode="after")

@@ -98,6 +98,13 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
             f"{settings.truncation}, of a {task.kind} task",
             "It reads a long text whole, in several parts: leave truncation out.",
         )
+    if settings.prompt and task.traits.over_tokens:
+        raise errors.ConfigError(
+            "data.prompt",
+            "none, or a task that reads texts whole",
+            f"{settings.prompt!r}, of a {task.kind} task",
+            "Its answers stand at places in the text: leave prompt out.",
+        )
     return task
 
 

@@ -160,12 +160,14 @@ def open_texts(
 
 def tokenizer_of(settings: config.DataConfig, model: str) -> Tokenizer:
     """The tokenizer that a data section names: that of a model, or of a vocabulary."""
-    case, cut = settings.lower_case, settings.truncation
+    case, cut, prompt = settings.lower_case, settings.truncation, settings.prompt
     if settings.vocab != "teacher":
-        return read_tokenizer(settings.vocab, case, cut or "end")
+        return read_tokenizer(settings.vocab, case, cut or "end", prompt or "")
     checkpoint = weights.open_checkpoint(model, shapes_only=True)
     tokenizer = weights.existing_tokenizer(checkpoint.tokenizer, model)
-    return tokenizer.replace(lower_case=case, truncation=cut)
+    if prompt is None and settings.gives_vectors:
+        prompt = weights.sentence_prompt(model)
+    return tokenizer.replace(lower_case=case, truncation=cut, prompt=prompt)
 
 
 def _tokenizer(
@@ -188,7 +190,7 @@ def _tokenizer(
             sentences = _corpus_lines(recipe, source)
         size = int(settings.vocab.removeprefix("train:"))
         vocab.write_vocab(vocab.train_vocab(sentences, size, lower_case=lower_case), path)
-    return read_tokenizer(path, lower_case, settings.truncation or "end")
+    return read_tokenizer(path, lower_case, settings.truncation or "end", settings.prompt or "")
 
 
 def _corpus_lines(recipe: config.Recipe, source: pathlib.Path | None) -> list[str]:

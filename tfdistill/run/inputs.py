@@ -41,7 +41,7 @@ class Source:
         self, examples: tasks.Examples, settings: config.DataConfig
     ) -> batches.EncodedExamples:
         """Tokenizes examples as the data section says, as far as the model has positions."""
-        tokenizer = self.tokenizer.replace(truncation=settings.truncation)
+        tokenizer = self.tokenizer.replace(truncation=settings.truncation, prompt=settings.prompt)
         longest = min(settings.max_length, self.max_length)
         return task_data.encode(settings, tokenizer, examples, longest)
 

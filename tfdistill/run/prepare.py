@@ -257,7 +257,8 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
                 "Answers about whole texts can be learnt all the same: use --stages logits (or "
                 "joint, prediction, labels).",
             )
-    return data.read_by(tokenizer.replace(truncation=data.tokenizer.truncation))
+    reading = {"truncation": data.tokenizer.truncation, "prompt": data.tokenizer.prompt}
+    return data.read_by(tokenizer.replace(**reading))
 
 
 def _unlabelled(

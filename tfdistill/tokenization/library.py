@@ -115,8 +115,12 @@ class LibraryTokenizer:
         special = [tokenizer.token_to_id(token) for token in ("[UNK]", "[CLS]", "[SEP]")]
         self.unk_id, self.cls_id, self.sep_id = special
 
-    def replace(self, *, truncation: Truncation | None = None) -> LibraryTokenizer:
-        """The same tokenizer that cuts elsewhere; None: where it does now."""
+    def replace(
+        self, *, truncation: Truncation | None = None, prompt: str | None = None
+    ) -> LibraryTokenizer:
+        """The same tokenizer that cuts elsewhere; None: where it does now. It takes no prompt."""
+        if prompt:
+            raise errors.VocabularyError("prompt of such a tokenizer", "none", repr(prompt)[:80])
         types, cut = self._last_type + 1, truncation or self._truncation
         if cut == self._truncation:
             return self

@@ -164,15 +164,17 @@ class Tokenizer(abc.ABC):
     def words(self, texts: Sequence[str]) -> list[list[str]]:
         """The words of texts, of which the tokens are pieces."""
 
-    @property
-    def foreign_truncation(self) -> str:
-        """Why no tokenizer of `transformers` cuts texts as this one does; "" where one does."""
-        if self.truncation == "end":
-            return ""
-        return (
-            "a text that is too long loses its middle, and transformers cuts one end off: only "
-            "tfdistill reads it alike"
-        )
+    def foreign_reading(self, *, vectors: bool) -> str:
+        """Why no tokenizer of `transformers` reads texts as this one does; "" where one does.
+
+        The prompt of a model of `vectors` is known to sentence-transformers.
+        """
+        reason = ""
+        if self.prompt and not vectors:
+            reason = "a prompt stands in front of texts, and transformers puts none there"
+        if self.truncation != "end":
+            reason = "a text that is too long loses its middle, and transformers cuts one end off"
+        return f"{reason}: only tfdistill reads it alike" if reason else ""
 
     @property
     def mediapipe_faults(self) -> list[str]:

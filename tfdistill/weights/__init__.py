@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         load_model,
         read_config,
         sentence_head,
+        sentence_prompt,
     )
     from tfdistill.weights.save import save_hf
     from tfdistill.weights.sentence_modules import has_modules
@@ -57,6 +58,7 @@ __all__ = [
     "save_garden",
     "save_hf",
     "sentence_head",
+    "sentence_prompt",
 ]
 
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -15,7 +15,6 @@ import safetensors.numpy
 import tf_keras as keras
 
 from tfdistill import errors, models
-from tfdistill.data import vocab
 from tfdistill.io import files, ledger
 from tfdistill.tokenization import reading
 from tfdistill.tokenization.tokenizer import Tokenizer
@@ -43,7 +42,7 @@ def save_bilstm(
     labels: Sequence[str],
     tokenizer: Tokenizer,
 ) -> None:
-    """Writes model.safetensors, vocab.txt and classifier.json into a folder that exists.
+    """Writes model.safetensors, the vocabulary and classifier.json into a folder that exists.
 
     Args:
       model: A BiLSTM or static student of `tfdistill.models`.
@@ -60,13 +59,15 @@ def save_bilstm(
     }
     with files.atomic_write(folder / checkpoint.WEIGHTS_FILE) as temporary:
         safetensors.numpy.save_file(tensors, temporary)
-    vocab.write_vocab(tokenizer.vocab, folder / checkpoint.VOCAB_FILE)
-    description = {
+    files.atomic_write_text(folder / tokenizer.file_name, tokenizer.file_text)
+    description: dict[str, Any] = {
         "format_version": _FORMAT_VERSION,
         "labels": list(labels),
         "lower_case": tokenizer.lower_case,
         "truncation": tokenizer.truncation,
     }
+    if tokenizer.prompt:
+        description["prompt"] = tokenizer.prompt
     files.atomic_write_json(folder / DESCRIPTION, description)
 
 
@@ -96,7 +97,12 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
     truncation = reading.checked_truncation(described.get("truncation", "end"), what)
     read, _ = checkpoint.read_tensors(source)
     tensors = {name: array for name, array in read.items() if array is not None}
-    tokenizer = reading.read_tokenizer(folder / checkpoint.VOCAB_FILE, lower_case, truncation)
+    vocab_file = folder / reading.JSON_FILE
+    if not vocab_file.is_file():
+        vocab_file = folder / checkpoint.VOCAB_FILE
+    tokenizer = reading.read_tokenizer(
+        vocab_file, lower_case, truncation, str(described.get("prompt", ""))
+    )
     config, num_labels = _shape(tensors, source, tokenizer.pad_id)
     tokenizer.check_rows(config.vocab_size)
     model = models.build_bilstm(config, num_labels)

@@ -212,8 +212,10 @@ def load_embedder(source: files.Path, *, head: models.Head | None = None) -> Loa
         _check_vectors(source, modules.head, wanted, config.hidden_size)
     model = models.build_model(config, head)
     report = _fill(model, checkpoint, modules is not None)
-    if modules is not None and modules.max_length is not None:
-        checkpoint = dataclasses.replace(checkpoint, max_length=modules.max_length)
+    if modules is not None:
+        longest = modules.max_length or checkpoint.max_length
+        tokenizer = checkpoint.tokenizer and checkpoint.tokenizer.replace(prompt=modules.prompt)
+        checkpoint = dataclasses.replace(checkpoint, max_length=longest, tokenizer=tokenizer)
     return _loaded(model, config, checkpoint, report)
 
 
@@ -234,10 +236,19 @@ def sentence_head(source: files.Path) -> models.Head | None:
     Raises:
       WeightsError: As `load_embedder`, if the modules cannot be read.
     """
+    modules = _modules_of(source)
+    return None if modules is None else modules.head
+
+
+def sentence_prompt(source: files.Path) -> str | None:
+    """What stands in front of the texts of a sentence encoder; see `sentence_head`."""
+    modules = _modules_of(source)
+    return None if modules is None else modules.prompt
+
+
+def _modules_of(source: files.Path) -> sentence_modules.SentenceModules | None:
     folder = checkpoint_folder(source, SENTENCE_FILES)
-    if not sentence_modules.has_modules(folder):
-        return None
-    return sentence_modules.read_modules(folder).head
+    return sentence_modules.read_modules(folder) if sentence_modules.has_modules(folder) else None
 
 
 def _check_vectors(

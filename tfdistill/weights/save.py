@@ -83,7 +83,8 @@ def save_hf(
     tokenizer = None if tokenizer is None else reading.as_tokenizer(tokenizer)
     if for_transformers:
         reason = hf_config.foreign_head(config, head)
-        reason = reason or (tokenizer.foreign_truncation if tokenizer is not None else "")
+        if tokenizer is not None:
+            reason = reason or tokenizer.foreign_reading(vectors=head.traits.vectors)
     if reason:
         raise errors.WeightsError(
             f"model {model.name!r} to save for transformers",
@@ -122,8 +123,12 @@ def save_hf(
         )
         if head.traits.vectors or head.pooled:
             sentence_modules.write_modules(model, temporary)
-        if tokenizer is not None:
-            _save_tokenizer(config, tokenizer, temporary)
+        plain = tokenizer
+        if head.traits.vectors and tokenizer is not None:
+            sentence_modules.write_prompt(tokenizer.prompt, temporary)
+            plain = tokenizer.replace(prompt="")  # it is not that of other heads on the encoder
+        if plain is not None:
+            _save_tokenizer(config, plain, temporary)
         checks.require(
             f"{folder}",
             folder_checks.CHECKS,

@@ -61,7 +61,7 @@ _ALLOWED: dict[str, dict[str, Any]] = {
         "word_embedding_dimension": None,
         "embedding_dimension": None,
         "pooling_mode": None,
-        "include_prompt": None,  # there are none: `_library_faults`
+        "include_prompt": None,  # see `read_modules`
     },
     "Dense": {
         **dict.fromkeys(("in_features", "out_features", "bias", "activation_function")),
@@ -77,6 +77,7 @@ _ALLOWED: dict[str, dict[str, Any]] = {
         "truncate_dim": None,
     },
 }
+_PROMPT_NAME = "default"  # in folders that are written
 _KEYS = {"linear.weight": "vector_dense.weight", "linear.bias": "vector_dense.bias"}
 
 
@@ -89,6 +90,7 @@ class SentenceModules:
     tensors: dict[str, np.ndarray]  # of the projection, as `weights.keys` calls them
     lower_case: bool  # in front of the tokenizer
     max_length: int | None  # the most tokens of a text (`max_seq_length`)
+    prompt: str  # in front of every text that is encoded
 
 
 def has_modules(folder: files.Path) -> bool:
@@ -144,7 +146,13 @@ def read_modules(folder: pathlib.Path) -> SentenceModules:
     head = dataclasses.replace(head, normalize="Normalize" in folders)
     if "Normalize" in folders:
         _settings(folders["Normalize"] / checkpoint.CONFIG_FILE, "Normalize")
-    _check_library(folder / checkpoint.LIBRARY_FILE, normalized=head.normalize)
+    prompt = _read_library(folder / checkpoint.LIBRARY_FILE, normalized=head.normalize)
+    if prompt:
+        path = folders["Pooling"] / checkpoint.CONFIG_FILE
+        if not checkpoint.read_json(path, required=True).get("include_prompt", True):
+            raise errors.WeightsError(
+                f"{path}, include_prompt", "true: a mean over the prompt too", "false"
+            )
     paths = [folders["Transformer"] / name for name in _SETTINGS_FILES]
     told = [path for path in paths if checkpoint.read_json(path, required=False)]
     path = (told or paths)[0]
@@ -155,7 +163,7 @@ def read_modules(folder: pathlib.Path) -> SentenceModules:
     lower_case = settings.get("do_lower_case") or False
     if not isinstance(lower_case, bool):
         raise errors.WeightsError(f"{path}, do_lower_case", "true or false", repr(lower_case)[:80])
-    return SentenceModules(folders["Transformer"], head, tensors, lower_case, limit)
+    return SentenceModules(folders["Transformer"], head, tensors, lower_case, limit, prompt)
 
 
 def _pooling(folder: pathlib.Path) -> str:
@@ -215,25 +223,25 @@ def _settings(path: pathlib.Path, kind: str, *, required: bool = False) -> dict[
     return settings
 
 
-def _check_library(path: pathlib.Path, *, normalized: bool) -> None:
-    """Refuses prompts, shortened vectors, and a similarity that is not the cosine."""
+def _read_library(path: pathlib.Path, *, normalized: bool) -> str:
+    """Returns the default prompt; refuses shortened vectors, and another similarity than cosine."""
     settings = _settings(path, "library")
-    named = settings.get("default_prompt_name")
-    prompts = settings.get("prompts") or {}
-    if not isinstance(prompts, dict):
-        raise errors.WeightsError(f"{path}, prompts", "an object", repr(prompts)[:80])
-    filled = {name: prompt for name, prompt in prompts.items() if prompt}
-    prompt_remedy, width_remedy = (
-        f"{what}, and remove the setting from a copy of the folder."
-        for what in ("Put the prompt in front of your texts", "Cut and normalise the vectors")
-    )
-    for key, received, remedy in (
-        ("default_prompt_name", named, prompt_remedy),
-        ("prompts", filled or None, prompt_remedy),
-        ("truncate_dim", settings.get("truncate_dim"), width_remedy),
-    ):
-        if received is not None:
-            raise errors.WeightsError(f"{path}, {key}", "none", repr(received)[:120], remedy)
+    named, prompts = settings.get("default_prompt_name"), settings.get("prompts") or {}
+    if not isinstance(prompts, dict) or not all(isinstance(p, str) for p in prompts.values()):
+        raise errors.WeightsError(f"{path}, prompts", "texts by their names", repr(prompts)[:80])
+    if named is not None and named not in prompts:
+        raise errors.WeightsError(
+            f"{path}, default_prompt_name",
+            f"one of {', '.join(prompts) or 'the names in prompts, where there are none'}",
+            repr(named)[:80],
+        )
+    if (width := settings.get("truncate_dim")) is not None:
+        raise errors.WeightsError(
+            f"{path}, truncate_dim",
+            "none",
+            repr(width)[:80],
+            "Cut and normalise the vectors, and remove the setting from a copy of the folder.",
+        )
     similarity = settings.get("similarity_fn_name")
     if similarity not in (None, "cosine") and not (normalized and similarity == "dot"):
         raise errors.WeightsError(
@@ -243,6 +251,7 @@ def _check_library(path: pathlib.Path, *, normalized: bool) -> None:
             "Vectors are compared by their cosine here. Remove the setting if that is what you "
             "want.",
         )
+    return "" if named is None else prompts[named]
 
 
 def write_modules(model: keras.Model, folder: pathlib.Path) -> None:
@@ -278,6 +287,13 @@ def write_modules(model: keras.Model, folder: pathlib.Path) -> None:
     write_json(folder / MODULES_FILE, modules)
     limits = {"max_seq_length": config.max_positions, "do_lower_case": False}
     write_json(folder / _SETTINGS_FILES[0], limits)
+
+
+def write_prompt(prompt: str, folder: pathlib.Path) -> None:
+    """Writes what stands in front of every text, next to the modules; nothing of no prompt."""
+    if prompt:
+        settings = {"prompts": {_PROMPT_NAME: prompt}, "default_prompt_name": _PROMPT_NAME}
+        write_json(folder / checkpoint.LIBRARY_FILE, settings)
 
 
 def _write(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
