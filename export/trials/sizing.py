@@ -210,7 +210,7 @@ class _SizeSearch:
         self._trials, self._whole = tried, whole.replace(lengths=plan.lengths)
         counts = vocabulary.count_pieces(corpus, tokenizer)
         self._num_words = models.config_of(whole.model).vocab_size
-        self._needed = len(vocabulary.choose_tokens(counts, tokenizer.vocab))
+        self._needed = len(vocabulary.choose_tokens(counts, tokenizer))
         self._ranks = size_steps.ranks(whole.model)
         self._limit, self._overhead = 1e6 * size_mb, size_steps.usual_overhead(whole)
         self._per_token = plan.head.per_token

@@ -4,10 +4,11 @@ Half of a small student is its table of word vectors, and a task uses a fraction
 pruned model has the rows of the special tokens, of the pieces that a corpus uses, and of the single
 characters that any other word over the same alphabet can be spelt with.
 
-A text whose pieces are all kept, none of them [UNK], has the same pieces as before, because
-WordPiece takes the longest token that fits and no longer one was removed in front of it; its rows
-are the same, so its answers are the same bit for bit. Any other text falls into other pieces, or
-has an [UNK] where a character is outside the alphabet; `PrunedVocabulary.coverage` counts them.
+A text whose pieces are all kept, none of them unknown, has the same pieces as before: WordPiece
+takes the longest token that fits, and no longer one was removed in front of it; the best sum of
+Unigram's scores stays the best of fewer sums. Its rows are the same, so its answers are the same
+bit for bit. Any other text falls into other pieces, or has an unknown one where a character is
+outside the alphabet; `PrunedVocabulary.coverage` counts them.
 """
 
 from __future__ import annotations
@@ -15,16 +16,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import string
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, models
-from tfdistill.data import vocab as vocabularies
 from tfdistill.io import files
-from tfdistill.tokenization.library import SPECIAL_TOKENS, SUFFIX_INDICATOR
 from tfdistill.tokenization.reading import as_tokenizer
 from tfdistill.tokenization.tokenizer import Tokenizer
 
@@ -74,8 +72,8 @@ class PrunedVocabulary:
     tokenizer_before: Tokenizer
 
     def write_vocab(self, path: files.Path) -> None:
-        """Writes the new vocab.txt, whole or not at all."""
-        vocabularies.write_vocab(self.tokenizer.vocab, path)
+        """Writes the new vocab.txt, or tokenizer.json, whole or not at all."""
+        files.atomic_write_text(path, self.tokenizer.file_text)
 
     def coverage(self, texts: Sequence[str]) -> VocabularyCoverage:
         """Counts how texts fare, for example those of the development set.
@@ -89,22 +87,28 @@ class PrunedVocabulary:
         Raises:
           DataError: If there is no text.
         """
-        if not len(texts):
-            raise errors.DataError("texts", "at least one", "none")
-        before, after = self.tokenizer_before, self.tokenizer
-        old_ids, old_counts = before.pieces(texts)
-        new_ids, new_counts = after.pieces(texts)
-        old_rows = np.split(old_ids, np.cumsum(old_counts)[:-1])
-        new_rows = np.split(self.old_ids[new_ids], np.cumsum(new_counts)[:-1])
-        changed = [not np.array_equal(a, b) for a, b in zip(old_rows, new_rows, strict=True)]
-        return VocabularyCoverage(
-            num_texts=len(texts),
-            num_changed=sum(changed),
-            num_pieces=len(new_ids),
-            num_pieces_before=len(old_ids),
-            num_unknown=int(np.sum(new_ids == after.unk_id)),
-            num_unknown_before=int(np.sum(old_ids == before.unk_id)),
-        )
+        return coverage(self.tokenizer_before, self.tokenizer, self.old_ids, texts)
+
+
+def coverage(
+    before: Tokenizer, after: Tokenizer, old_ids: np.ndarray, texts: Sequence[str]
+) -> VocabularyCoverage:
+    """Counts how texts fare in a part of a vocabulary, whose ids were `old_ids` (tokens,)."""
+    if not len(texts):
+        raise errors.DataError("texts", "at least one", "none")
+    old_pieces, old_counts = before.pieces(texts)
+    new_pieces, new_counts = after.pieces(texts)
+    old_rows = np.split(old_pieces, np.cumsum(old_counts)[:-1])
+    new_rows = np.split(old_ids[new_pieces], np.cumsum(new_counts)[:-1])
+    changed = [not np.array_equal(a, b) for a, b in zip(old_rows, new_rows, strict=True)]
+    return VocabularyCoverage(
+        num_texts=len(texts),
+        num_changed=sum(changed),
+        num_pieces=len(new_pieces),
+        num_pieces_before=len(old_pieces),
+        num_unknown=int(np.sum(new_pieces == after.unk_id)),
+        num_unknown_before=int(np.sum(old_pieces == before.unk_id)),
+    )
 
 
 def prune_vocabulary(
@@ -118,9 +122,10 @@ def prune_vocabulary(
     """Makes a model that keeps only the tokens that a corpus needs, or more.
 
     Kept are the special tokens, ASCII letters, digits and punctuation, each piece that the corpus
-    has at least `min_count` times, and each character of these (alone and as a "##" piece). Further
-    ones up to `num_tokens` are those that come first in the vocabulary: vocabularies of BERTs are
-    in the order of how frequent a piece is, so that words of texts to come stay whole.
+    has at least `min_count` times, and each character of these (alone and as a "##" piece); of a
+    Unigram the characters of their scripts. Further ones up to `num_tokens` are those that come
+    first in the vocabulary: vocabularies are in the order of how frequent a piece is, so that words
+    of texts to come stay whole.
 
     Args:
       model: Any model of `tfdistill.models`, with or without a head; not changed.
@@ -141,6 +146,29 @@ def prune_vocabulary(
     """
     if min_count < 1:
         raise errors.ConfigError("min_count", "at least 1", min_count)
+    tokenizer = as_tokenizer(tokenizer)
+    tokenizer.check_rows(_checked_config(model).vocab_size)
+    counts = count_pieces(_texts(corpus), tokenizer)
+    old_ids = choose_tokens(counts, tokenizer, min_count=min_count, num_tokens=num_tokens)
+    return keep_tokens(model, tokenizer, old_ids)
+
+
+def keep_tokens(model: keras.Model, tokenizer: Tokenizer, old_ids: np.ndarray) -> PrunedVocabulary:
+    """Makes a model that keeps only the tokens with these ids, ascending; see `choose_tokens`."""
+    config = _checked_config(model)
+    tokenizer.check_rows(config.vocab_size)
+    pad_token_id = int(np.searchsorted(old_ids, tokenizer.pad_id))
+    return PrunedVocabulary(
+        model=_with_rows(model, old_ids, pad_token_id=pad_token_id),
+        old_ids=old_ids,
+        num_before=config.vocab_size,
+        tokenizer=tokenizer.subset(old_ids),
+        tokenizer_before=tokenizer,
+    )
+
+
+def _checked_config(model: keras.Model) -> models.EncoderConfig:
+    """The configuration of a model whose table of words can be cut."""
     config = models.config_of(model)
     table = next((layer for layer in model.layers if layer.name == _TABLE), None)
     if table is None or len(table.get_weights()) != 1:
@@ -150,19 +178,7 @@ def prune_vocabulary(
             "a wrapped one",
             "Prune the vocabulary first, then make the model quantization-aware.",
         )
-    tokenizer = as_tokenizer(tokenizer)
-    tokenizer.check_rows(config.vocab_size)
-    counts = count_pieces(_texts(corpus), tokenizer)
-    old_ids = choose_tokens(counts, tokenizer.vocab, min_count=min_count, num_tokens=num_tokens)
-    return PrunedVocabulary(
-        model=_with_rows(
-            model, old_ids, pad_token_id=int(np.searchsorted(old_ids, tokenizer.pad_id))
-        ),
-        old_ids=old_ids,
-        num_before=config.vocab_size,
-        tokenizer=tokenizer.subset(old_ids),
-        tokenizer_before=tokenizer,
-    )
+    return config
 
 
 def count_pieces(texts: Iterable[str], tokenizer: Tokenizer) -> np.ndarray:
@@ -182,28 +198,30 @@ def count_pieces(texts: Iterable[str], tokenizer: Tokenizer) -> np.ndarray:
 
 def choose_tokens(
     counts: np.ndarray,
-    vocab: Sequence[str],
+    tokenizer: Tokenizer,
     *,
     min_count: int = 1,
     num_tokens: int | None = None,
+    listed: np.ndarray | None = None,
 ) -> np.ndarray:
     """Chooses the ids to keep, ascending; see `prune_vocabulary` for which.
 
-    Shapes: `counts` (vocab_size,), occurrences of each token.
+    `listed` are ids to keep besides, the most important first: with `num_tokens` no more of them
+    than there is room for.
+
+    Shapes: `counts` (vocab_size,), occurrences of each token; `listed` (tokens,), each once.
     """
-    mark = SUFFIX_INDICATOR
-    special = set(SPECIAL_TOKENS)
-    used = {token for token, count in zip(vocab, counts, strict=True) if count >= min_count}
-    alphabet = set(string.ascii_letters + string.digits + string.punctuation)
-    for token in used - special:
-        alphabet.update(token.removeprefix(mark))
-    letters = {form for character in alphabet for form in (character, mark + character)}
-    wanted = special | used | letters
-    needed = np.array([token in wanted for token in vocab])
-    if num_tokens is None:
-        return np.flatnonzero(needed)
-    first = np.argsort(~needed, kind="stable")[: max(num_tokens, int(needed.sum()))]
-    return np.sort(first)
+    used = np.where(counts >= min_count, counts, 0)
+    present, places = used.copy(), np.full(len(used), len(used))
+    if listed is not None:
+        present[listed] = np.maximum(present[listed], 1)
+        places[listed] = np.arange(len(listed))
+    places[(used > 0) | tokenizer.always_needed(present)] = -1
+    needed = int(np.sum(places < 0))
+    most = int(np.sum(places < len(used)))
+    if num_tokens is not None:
+        most = max(num_tokens, needed)
+    return np.sort(np.argsort(places, kind="stable")[:most])
 
 
 def _texts(corpus: files.Path | Iterable[str]) -> Iterable[str]:

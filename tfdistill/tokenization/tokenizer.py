@@ -112,6 +112,21 @@ class Tokenizer(abc.ABC):
           VocabularyError: If the vocabulary's file says another case.
         """
 
+    @property
+    def of_many_languages(self) -> bool:
+        """Whether an app of few languages needs a small part of the vocabulary."""
+        return False
+
+    @abc.abstractmethod
+    def always_needed(self, counts: np.ndarray) -> np.ndarray:
+        """Which tokens a part of the vocabulary holds beside those of its texts, bool (n,).
+
+        Any other word of the same kind can be spelt with them.
+
+        Args:
+          counts: (vocab_size,), how often the texts use each token.
+        """
+
     @abc.abstractmethod
     def subset(self, ids: Sequence[int] | np.ndarray) -> Tokenizer:
         """The same settings with a part of the vocabulary, whose ids are the places in `ids`."""

@@ -14,6 +14,7 @@ import itertools
 import json
 import pathlib
 import re
+import string
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -90,6 +91,15 @@ class WordPiece(Tokenizer):
         return WordPiece(
             self.vocab, lower_case=case, truncation=cut, prompt=front, vocab_file=self.vocab_file
         )
+
+    def always_needed(self, counts: np.ndarray) -> np.ndarray:
+        """The special tokens, and the characters of ASCII and of the texts, alone and in words."""
+        mark = SUFFIX_INDICATOR
+        alphabet = set(string.ascii_letters + string.digits + string.punctuation)
+        for token in {self.vocab[index] for index in np.flatnonzero(counts)} - {*SPECIAL_TOKENS}:
+            alphabet.update(token.removeprefix(mark))
+        letters = {form for character in alphabet for form in (character, mark + character)}
+        return np.array([token in letters or token in SPECIAL_TOKENS for token in self.vocab])
 
     def subset(self, ids: Sequence[int] | np.ndarray) -> WordPiece:
         """The same settings with a part of the vocabulary; see `Tokenizer.subset`."""
