@@ -54,6 +54,8 @@ EXTRAS_REQUIRE = {
     "beam": ["apache-beam>=2.77,<3"],
     # What addresses (s3://bucket/x) are read and written with; other stores need one package more.
     "remote": ["fsspec>=2025.3", "universal-pathlib>=0.3.8,<0.4", "s3fs>=2025.3"],
+    # What lists the words of languages, to which a vocabulary is cut.
+    "languages": ["wordfreq>=3.1,<4"],
     # What .xlsx files are read with.
     "excel": ["openpyxl>=3.1,<4"],
     # What ./scripts/test, ./scripts/check and the documentation need.

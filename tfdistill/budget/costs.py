@@ -69,9 +69,18 @@ def small_bytes(
     four bits with a scale of two bytes for each 32 numbers: V r (1/2 + 2/32) + r w. A table no
     wider than 32 stays one, in four bits.
     """
-    width = config.embedding_size or config.hidden_size
-    rank = min(width, 32 * math.ceil(width / 64))
+    width, rank = config.embedding_size or config.hidden_size, _rank(config)
     whole = file_bytes(config, length, num_lengths, quantize)
     second = rank * width if rank < width else 0
     table = config.vocab_size * width * {"float32": 4, "float16": 2}.get(quantize, 1)
-    return min(whole, whole - table + config.vocab_size * rank * (1 / 2 + 2 / 32) + second)
+    return min(whole, whole - table + config.vocab_size * small_word_bytes(config) + second)
+
+
+def small_word_bytes(config: models.EncoderConfig) -> float:
+    """The bytes of a word in the table of `small_bytes`."""
+    return _rank(config) * (1 / 2 + 2 / 32)
+
+
+def _rank(config: models.EncoderConfig) -> int:
+    width = config.embedding_size or config.hidden_size
+    return min(width, 32 * math.ceil(width / 64))

@@ -11,7 +11,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors
-from tfdistill.commands import base, export_job, export_list, export_targets, options, plan
+from tfdistill.commands import (
+    base,
+    export_job,
+    export_list,
+    export_targets,
+    options,
+    plan,
+    vocabulary_options,
+)
 from tfdistill.io import locks, work_folder
 from tfdistill.manifest.confidence import moved_coverage
 from tfdistill.results import quantities
@@ -37,6 +45,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_field(parser, config.ExportConfig, "softmax", help=text)
     text = "keep only the tokens that this text (UTF-8, a sentence a line) needs"
     options.add_plain(parser, {"--vocab-prune FILE": text})
+    vocabulary_options.add(parser, "default: the whole; texts of the task stay as they are")
     _numbers(parser.add_argument_group("quantization"))
     export_list.add_arguments(parser)
     export_targets.add_arguments(parser)
@@ -158,8 +167,9 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     export_targets.check_paths(args, bundle)
     job = export_job.open_job(args)
     pruned: dict[str, Any] = {}
-    if args.vocab_prune is not None:
-        job, pruned = export_job.prune(job, args.vocab_prune)
+    cut = options.section_of(args, vocabulary_options.PLACE)
+    if args.vocab_prune is not None or cut:
+        job, pruned = export_job.prune(job, args.vocab_prune, cut)
     export_targets.check_model(args, job)
     job, manifest = export_job.write(args, job, layers, target / "model.tflite", name)
     written = export_targets.write(args, job, target / manifest.model.file)
@@ -287,10 +297,16 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
         yield errors.explain("--size-mb", "a size above 0 MB", args.size_mb)
     if args.max_drop is not None and not 0 <= args.max_drop <= 1:
         yield errors.explain("--max-drop", "a drop from 0 to 1", args.max_drop)
+    if args.vocab_prune is not None and options.section_of(args, vocabulary_options.PLACE):
+        remedy = "--languages-of FILE keeps the words of a text and those of the task."
+        yield errors.explain("--vocab-prune", "no other option of the vocabulary", "both", remedy)
     excluded = {
         "--quantize auto": automatic,
         "--layers": bool(layers),
         "--vocab-prune": args.vocab_prune is not None,
+        "--languages": args.languages is not None,
+        "--languages-of": args.languages_of is not None,
+        "--vocab-size": args.vocab_size is not None,
         "--for": list(args.devices.items()) != [("cpu", None)],
     }
     for option in (option for option, chosen in excluded.items() if sized and chosen):

@@ -144,14 +144,25 @@ def open_job(args: argparse.Namespace) -> Job:
     return Job(source, settings, task, examples, promise_on, folder, args.lengths, allow_weak)
 
 
-def prune(job: Job, corpus: str) -> tuple[Job, dict[str, Any]]:
+def prune(job: Job, corpus: str | None, cut: dict[str, Any]) -> tuple[Job, dict[str, Any]]:
     """Takes the tokens out that a corpus, a text file with a text a line, does not need.
 
-    Returns the new job, and what it does to the texts of the development set.
+    Without a corpus those that neither the task's training texts need nor the languages in `cut`,
+    the values of `config.CutConfig`. Returns the new job, and what it does to the texts of the
+    development set.
     """
     from tfdistill import compress
+    from tfdistill.compress import languages, vocabulary
+    from tfdistill.weights import existing_tokenizer
 
-    pruned = compress.prune_vocabulary(job.source.model, job.source.tokenizer, corpus)
+    model, tokenizer = job.source.model, existing_tokenizer(job.source.tokenizer, "the model")
+    if corpus is not None:
+        pruned = compress.prune_vocabulary(model, tokenizer, corpus)
+    else:
+        texts = [] if job.settings is None else job.training_texts()
+        choice = languages.choose(tokenizer, texts, **cut)
+        _log.info(choice.note)
+        pruned = vocabulary.keep_tokens(model, tokenizer, choice.ids)
     report: dict[str, Any] = {"tokens": len(pruned.old_ids), "tokens_before": pruned.num_before}
     if job.examples is not None:
         texts = [*job.examples.texts, *(job.examples.pairs or ())]

@@ -18,7 +18,18 @@ WITHOUT_TASK = ("kind", "promise_on", "prompt")
 """Options of the data that count without --task, too: an encoder's head, texts like a run's."""
 # What an export of one file reads, and a list of trials does not.
 _OF_ONE_FILE = (
-    *("name", "vocab_prune", "size_mb", "max_drop", "prefer", "layers", "license"),
+    *(
+        "name",
+        "vocab_prune",
+        "languages",
+        "languages_of",
+        "vocab_size",
+        "size_mb",
+        "max_drop",
+        "prefer",
+        "layers",
+        "license",
+    ),
     *("language", "allow_weak", "android", "mediapipe", "saved_model", "keras", "hf"),
 )
 _UNSET: dict[str, Any] = {"layers": [], "allow_weak": False}  # of the others None

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from tfdistill import config, results, tasks
-from tfdistill.commands import base, options, plan, runs
+from tfdistill.commands import base, options, plan, runs, vocabulary_options
 
 STAGES = (
     *("joint", "intermediate", "prediction", "logits", "patient", "relations", "labels"),
@@ -19,6 +19,7 @@ STAGES = (
 # MiniLM on MRPC, development F1: 0.853 after 345 steps, see docs/guides/getting-started.md.
 # What a student gets by default, a teacher gets, too.
 _JOINT = config.STAGE_SECTIONS["joint"].model_fields
+_OF_TEACHER = config.DataConfig.model_fields["vocab"].default
 _MIN_STEPS, _PATIENCE = config.LEAST_STEPS, _JOINT["patience"].default
 RATE = config.FineTuneConfig.model_fields["learning_rate"].default
 # Of a compression: method -> keys of its section, where not the default.
@@ -78,6 +79,10 @@ def general_of(teacher: str) -> str | None:
     recipe = config.saved_recipe(teacher)
     if recipe is None:
         return None
+    if recipe.data.cut is not None:
+        from tfdistill.run import cutting
+
+        recipe = cutting.with_cut_models(recipe, pathlib.Path(teacher))
     settings = recipe.teacher
     source = settings.general or settings.source
     return source if settings.finetune is not None and pathlib.Path(source).is_dir() else None
@@ -119,6 +124,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     shown = f"{description} (default: {usual})"
     options.add_field(training, config.FineTuneConfig, "min_steps", help=shown)
     options.add_field(training, config.DataConfig, "class_weights")
+    vocabulary_options.add(parser, "cut of a teacher of many languages, and of others where asked")
 
 
 def _distill(args: argparse.Namespace) -> None:
@@ -141,13 +147,16 @@ def _distill(args: argparse.Namespace) -> None:
         source, general = config.model_folder(args.teacher), general_of(args.teacher)
         teacher = {"source": source, "general": general}
     student = {**options.section_of(args, "student"), "preset": plan.student(args.student)}
+    data = options.data_of(args, model=args.teacher)
+    of_teacher = teacher.get("source") if args.vocab == _OF_TEACHER else None
+    data |= vocabulary_options.cut_of(args, of_teacher, fetch=not args.dry_run)
     recipe = recipe_of(
         args,
         teacher={**teacher, "export": False, "allow_weak": args.allow_weak},
         student=student,
         stages=stages,
         variants={"student": {"stages": list(stages)}},
-        data=options.data_of(args, model=args.teacher),
+        data=data,
     )
     if general_stage:
         recipe = _comparable(recipe)

@@ -15,7 +15,7 @@ from tfdistill import config, errors
 SEED = 1  # of everything that is drawn at random
 _METAVARS = {
     **{"dir": "DIR", "vectors": "FILE", "masked_lm": "MODEL", "vocab": "FILE"},
-    **{"promise_on": "FILE", "other": "FILE"},
+    **{"promise_on": "FILE", "other": "FILE", "languages_of": "FILE"},
     **{"max_length": "TOKENS", "doc_stride": "TOKENS", "min_seconds": "S"},
     **{"steps": "BATCHES"},
     **{"text_column": "NAME", "pair_column": "NAME", "label_column": "NAME", "task": "NAME"},
@@ -28,6 +28,7 @@ PLACES: dict[type[pydantic.BaseModel], str] = {
     config.Recipe: "",
     config.DataConfig: "data",
     config.AugmentConfig: "data.augment",
+    config.CutConfig: "data.cut",
     config.TeacherConfig: "teacher",
     config.PretrainConfig: "teacher.pretrain",
     config.TeacherPretrainConfig: "teacher.pretrain",

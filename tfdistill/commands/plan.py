@@ -174,11 +174,22 @@ def _show(
         *(f"stage     {name}: {text}" for name, text in stages.items()),
         *(f"variant   {name}: {text}" for name, text in variants.items()),
         f"seeds     {', '.join(map(str, recipe.seeds))}",
+        *(f"vocab     {line}" for line in _vocabulary(recipe, sets)),
         f"output    {out}",
         *(f"WARNING: {warning}" for warning in warnings),
         "Nothing was written.",
     ]
     base.show(result, as_json=as_json, lines=lines)
+
+
+def _vocabulary(recipe: config.Recipe, sets: Sets | None) -> list[str]:
+    """How a vocabulary is cut that the run can read now, and what that costs."""
+    if recipe.data.cut is None or sets is None or not pathlib.Path(recipe.teacher.source).is_dir():
+        return []
+    from tfdistill.run import cutting
+
+    _, train, dev = sets
+    return cutting.planned(recipe, train, dev)
 
 
 def _facts(settings: config.DataConfig, sets: Sets | None) -> dict[str, Any]:

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfdistill import config, errors, results, tasks
-from tfdistill.commands import base, measurement_options, options, plan, quickstart_verdict
+from tfdistill.commands import (
+    base,
+    measurement_options,
+    options,
+    plan,
+    quickstart_verdict,
+    vocabulary_options,
+)
 from tfdistill.data import from_config
 from tfdistill.io import files, locks, work_folder
 
@@ -64,6 +71,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_field(group, config.FineTuneConfig, "precision")
     options.add_seed(group, "the split and the training")
     options.add_set(group, "the recipe that is written", "student.allow_weak=true")
+    vocabulary_options.add(parser, "cut of a teacher of many languages, and of others where asked")
     group = parser.add_argument_group("budget, which chooses the largest student within it")
     text = "median of an inference at the longest length, on one thread (default: any)"
     options.add_plain(group, {"--latency-ms MS": text})

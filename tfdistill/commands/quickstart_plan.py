@@ -122,10 +122,27 @@ class QuickstartPlan:
             rows.append([f"{number}. {part.name}", steps, f"{part.seconds / 60:.1f}"])
         return [
             f"student: {', '.join(facts)}",
+            *self._word_table(),
             "",
             *tables.table(rows),
             f"estimated: {self.seconds / 60:.1f} minutes on this machine"
             + (slowed if load >= _BUSY else ""),
+        ]
+
+    def _word_table(self) -> list[str]:
+        """A line about the table of words, where the vocabulary is cut."""
+        if self.recipe.data.cut is None:
+            return []
+        shape = self.student
+        width, words = shape.embedding_size or shape.hidden_size, shape.vocab_size
+        as_bytes = {"float32": 4, "float16": 2}.get(self.recipe.export.quantize, 1)
+        whole = quantities.size(as_bytes * width * words)
+        least = quantities.size(words * costs.small_word_bytes(shape))
+        sized = f"; a size asks for down to {least}, in 4 bits and two factors"
+        bounded = self.recipe.export.size_mb is not None
+        return [
+            f"word table: {words:,} pieces x {width}, {whole} as {self.recipe.export.quantize}"
+            + (sized if bounded else "")
         ]
 
     def as_json(self) -> dict[str, Any]:
@@ -139,6 +156,7 @@ class QuickstartPlan:
             "student": {
                 "parameters": models.count_parameters(self.student),
                 "size_bytes": self.size_bytes,
+                "vocab_size": self.student.vocab_size,
                 "latency_ms": self.fitted and self.fitted.latency_ms,
             },
         }

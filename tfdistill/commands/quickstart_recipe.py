@@ -12,6 +12,8 @@ import numpy as np
 
 from tfdistill import analysis, config, models, tasks
 from tfdistill.analysis import promises
+from tfdistill.budget import costs
+from tfdistill.commands import vocabulary_options
 from tfdistill.commands.quickstart_plan import QuickstartPlan
 from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.tokenization.tokenizer import Tokenizer
@@ -39,6 +41,7 @@ _ON_PAIRS = (
     "few rows: the encoder is fine-tuned on pairs of them, and a linear head is fitted over it; "
     "where cross-validation prefers the encoder as it is, that is kept"
 )
+_SHARE_OF_WORDS = 0.5  # of a size
 _CLOSEST = "weight_only_wi8_afp32"  # of the formats of a byte a weight
 
 
@@ -107,12 +110,17 @@ def make_plan(
         positions=min(shape.max_positions, limit or shape.max_positions),
     )
     notes.append(texts.note)
+    from_file = any(change.startswith(_VOCAB) for change in args.set)
+    cut = vocabulary_options.cut_of(
+        args, None if args.answers or from_file else teacher, fetch=True
+    )
     epochs = 1 if num_train > _LONG_SET else 3
     stage = {"kind": "joint", "epochs": epochs, "precision": args.precision}
     values: dict[str, Any] = {
         "name": name,
         "data": {
             **data.section(folder),
+            **cut,
             "class_weights": args.class_weights,
             "truncation": args.truncation,
             "max_length": texts.max_length,
@@ -141,6 +149,9 @@ def make_plan(
     recipe = recipe.model_copy(update={"export": recipe.export.model_copy(update=missing)})
     plain = recipe.model_dump(mode="json")
     training = {name: plain[name] for name in ("stages", "variants")}
+    if recipe.data.cut is not None:
+        recipe, shape, of_cut = _cut(recipe, shape, tokenizer, data, args.size_mb)
+        notes += of_cut
     teacher_shape = None if args.answers else shape
     draft = QuickstartPlan(data, recipe, training, tuple(notes), teacher_shape, texts.tokens)
     if data.cross_fitted:
@@ -153,6 +164,39 @@ def make_plan(
     else:
         why = f"{chosen}, chosen by the shape of the teacher"
     return draft.with_student(chosen, f"student: {why}")
+
+
+def _cut(
+    recipe: config.Recipe,
+    shape: models.EncoderConfig,
+    tokenizer: Tokenizer,
+    data: LabelledFile,
+    size_mb: float | None,
+) -> tuple[config.Recipe, models.EncoderConfig, list[str]]:
+    """Plans how the vocabulary is cut: the recipe, the shape of the cut teacher, what is said.
+
+    Of a size at most a half is for the words, where their table is as small as it can be.
+    """
+    from tfdistill.compress import languages
+    from tfdistill.run import cutting
+
+    section, texts = recipe.data.cut, cutting.texts_of(data.sets["train"])
+    assert section is not None
+    choice = languages.choose(tokenizer, texts, **section.model_dump())
+    if size_mb is not None and section.vocab_size is None:
+        room = int(_SHARE_OF_WORDS * 1e6 * size_mb / costs.small_word_bytes(shape))
+        if len(choice.ids) > (most := max(room, choice.num_needed)):
+            section = section.model_copy(update={"vocab_size": most})
+            choice = languages.choose(tokenizer, texts, **section.model_dump())
+            changed = recipe.data.model_copy(update={"cut": section})
+            recipe = recipe.model_copy(update={"data": changed})
+    record = cutting.record(
+        tokenizer,
+        choice,
+        {"development": data.sets.get("dev"), "test": data.sets.get("test")},
+    )
+    shape = shape.replace(vocab_size=len(choice.ids))
+    return recipe, shape, [choice.note, *(line.strip() for line in record.lines[1:])]
 
 
 def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, str]:

@@ -42,6 +42,7 @@ def lines_of(
     split = "cross-validated" if collected.cross_fitted else "dev"
     return [
         *tables.table(_models(metrics, split, cards, latencies, texts)),
+        *(["", *metrics.vocabulary.lines] if metrics.vocabulary else []),
         "",
         f"verdict: {base.plain(page.headline)}",
         *_budget(record, out, latencies["student"], cards["student"].model.size_bytes),

@@ -74,6 +74,7 @@ from tfdistill.config.training import (
     joint_steps,
     teacher_rate,
 )
+from tfdistill.config.vocabulary import CutConfig
 
 __all__ = [
     "BUILT_IN_DATA",
@@ -97,6 +98,7 @@ __all__ = [
     "AugmentConfig",
     "BenchmarkConfig",
     "CompressConfig",
+    "CutConfig",
     "DataConfig",
     "ExportConfig",
     "FineTuneConfig",

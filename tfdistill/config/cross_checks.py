@@ -313,6 +313,22 @@ def _pooled_teacher(recipe: Sections) -> Iterator[str]:
         )
 
 
+def _cut_vocabulary(recipe: Sections) -> Iterator[str]:
+    """What is cut is the vocabulary of a teacher's folder, to the texts of a task."""
+    if recipe.data.cut is None:
+        return
+    teacher, expected = recipe.teacher, "a task, and a teacher with a vocabulary of its own"
+    for received, differs in (
+        ("no task", recipe.data.task is None),
+        ("answers", teacher.answers is not None),
+        (teacher.source, teacher.source.startswith("preset:")),
+        ("teacher.pretrain", teacher.pretrain is not None),
+        (f"data.vocab {recipe.data.vocab}", recipe.data.vocab != "teacher"),
+    ):
+        if differs:
+            yield errors.explain("data.cut", expected, received)
+
+
 def _valid_variants(recipe: Sections) -> list[tuple[str, VariantConfig]]:
     return [(name, variant) for name, variant in recipe.variants.items() if variant is not None]
 
@@ -337,6 +353,7 @@ CHECKS: tuple[tuple[tuple[str, ...], Callable[[Sections], Iterator[str]]], ...] 
     (("data", "stages", "variants"), _only_embeddings),
     (("data", "stages", "variants"), _stages_of_embeddings),
     (("data", "teacher"), _teacher_of_embeddings),
+    (("data", "teacher"), _cut_vocabulary),
     (("data", "teacher", "student", "baselines"), _pooled_teacher),
     (("data", "student"), _student_of_embeddings),
     (("data", "teacher", "stages", "variants"), _class_weights),

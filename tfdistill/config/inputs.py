@@ -51,7 +51,7 @@ def data_of_run(source: str | None) -> DataConfig | None:
     recipe = None if folder is None else saved_recipe(folder)
     if folder is None or recipe is None:
         return None
-    changes: dict[str, Any] = {"vocab": "teacher", "augment": None}
+    changes: dict[str, Any] = {"vocab": "teacher", "cut": None, "augment": None}
     generated = recipe.data.dir is None and recipe.data.file is None
     data_folder = folder / "data"
     split = pathlib.Path(recipe.data.dir or "")
@@ -168,6 +168,9 @@ def missing_inputs(recipe: Recipe) -> list[str]:
         faults.append("data.vocab: a preset has none. Use --set data.vocab=train:SIZE or a file")
     elif choice != "teacher" and not choice.startswith("train:") and not os.path.isfile(choice):
         faults.append(f"data.vocab: {choice} is not there")
+    words = recipe.data.cut and recipe.data.cut.languages_of
+    if words and not _is_file(words):
+        faults.append(f"data.cut.languages_of: {words} is not there")
     used = sorted(recipe.used_stages.items())
     texts = {f"stages.{name}.corpus": stage.corpus for name, stage in used if stage.on_corpus}
     if recipe.teacher.pretrain is not None:

@@ -14,6 +14,7 @@ from tfdistill.config import short_forms
 from tfdistill.config.schema import Section, Seed, Tokens, Width, described, each_once
 from tfdistill.config.short_forms import Choice, Quantize, is_checkpoint, is_pruned, parse_pruned
 from tfdistill.config.training import FineTuneConfig, PathText, TeacherPretrainConfig
+from tfdistill.config.vocabulary import CutConfig
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.tasks.kind import KINDS, KindName
 
@@ -124,6 +125,7 @@ class DataConfig(Section):
     vocab: PathText = described(
         "teacher", "vocabulary: teacher (that of the model), a vocab.txt, or train:SIZE"
     )
+    cut: CutConfig | None = None  # None: the whole vocabulary
     lower_case: bool | None = None  # None: as the teacher's tokenizer
     train_limit: int | None = described(None, "only the first N training examples", gt=0)
     dev_limit: int | None = described(None, "only the first N examples", gt=0)

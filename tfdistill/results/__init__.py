@@ -182,6 +182,46 @@ class ExportedFile(ResultPart):
     manifest: str
 
 
+class CutTexts(ResultPart):
+    """What a cut vocabulary does to texts that did not choose it."""
+
+    texts: str  # the set: "development" or "test"
+    language: str = ""  # where the data name it
+    num_texts: int
+    num_changed: int  # of these texts: cut into other pieces than before
+    num_pieces: int
+    num_pieces_before: int
+    num_unknown: int  # of these pieces
+    num_unknown_before: int
+
+    @property
+    def summary(self) -> str:
+        """The shares as a phrase."""
+        return (
+            f"{self.num_changed / self.num_texts:.1%} of {self.num_texts} texts cut otherwise, "
+            f"{self.num_pieces / max(self.num_pieces_before, 1):.3f} times as many pieces, "
+            f"{self.num_unknown / max(self.num_pieces, 1):.2%} of them unknown "
+            f"(before {self.num_unknown_before / max(self.num_pieces_before, 1):.2%})"
+        )
+
+
+class VocabularyCut(ResultPart):
+    """data/cut/vocabulary.json of a run: the pieces that its models keep of a vocabulary."""
+
+    num_pieces: int
+    num_pieces_before: int
+    words_of: str = ""  # the languages whose words are kept besides the texts'
+    rows: tuple[CutTexts, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """The whole for a terminal."""
+        beside = f", for words of {self.words_of}" if self.words_of else ", for the training texts"
+        kept = f"vocabulary: {self.num_pieces:,} of {self.num_pieces_before:,} pieces{beside}"
+        named = [(" ".join(filter(None, [row.texts, row.language])), row) for row in self.rows]
+        return [kept, *(f"  {name}: {row.summary}" for name, row in named)]
+
+
 class RunMetrics(ResultPart):
     """metrics.json of a run: of the development set, but for `test_metrics` of each role."""
 
@@ -195,6 +235,7 @@ class RunMetrics(ResultPart):
     baselines: tuple[BaselineResult, ...] = ()
     chosen: str | None = None
     exports: tuple[ExportedFile, ...] = ()
+    vocabulary: VocabularyCut | None = None  # where it was cut
     test_metrics: dict[str, dict[str, float | None]] = {}
     caveats: tuple[str, ...] = ()  # what makes its figures doubtful, a sentence each
 

@@ -15,6 +15,7 @@ from tfdistill.data import parallel, synthetic
 from tfdistill.io import files, safe_paths
 from tfdistill.run import (
     baselines,
+    cutting,
     deliver,
     model_cards,
     prepare,
@@ -142,6 +143,7 @@ def _begin(
     recipe: config.Recipe, folder: RunFolder, pipeline: Sequence[str] | None = None
 ) -> RunContext:
     data, corpora, answers = prepare.prepare(recipe, folder.path)
+    recipe = cutting.with_cut_models(recipe, folder.path)
     models_of_run = teachers.TeacherModels(recipe, data.task, folder.path, pipeline, answers)
     context = RunContext(recipe, folder, data, models_of_run, corpora)
     if recipe.teacher.pretrain is not None:
@@ -262,6 +264,7 @@ def _report(
         baselines=tuple(compared),
         chosen=None if chosen is None else chosen.folder,
         exports=tuple(exports),
+        vocabulary=cutting.record_of(context.root),
         test_metrics=dict(tested),
         caveats=caveats,
     )

@@ -102,6 +102,8 @@ def _files_of(recipe: config.Recipe) -> dict[str, str | None]:
     if data.vocab != "teacher" and not data.vocab.startswith("train:"):
         named["data.vocab"] = data.vocab
     named |= {f"data.{key}": getattr(data, key) for key in ("promise_on", "other", "file")}
+    if data.cut is not None:
+        named["data.cut.languages_of"] = data.cut.languages_of
     if data.augment is not None:
         named["data.augment.vectors"] = data.augment.vectors
     texts = {f"stages.{name}.corpus": s.corpus for name, s in recipe.used_stages.items()}

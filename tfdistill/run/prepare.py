@@ -16,7 +16,7 @@ from tfdistill import analysis, augmentation, config, errors, losses, tasks, wei
 from tfdistill.data import from_config, labelled_file, task_data, unlabelled
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.io import files
-from tfdistill.run import corpora, digests, soft_labels
+from tfdistill.run import corpora, cutting, digests, soft_labels
 from tfdistill.tasks import parquet
 from tfdistill.tokenization.tokenizer import Tokenizer
 
@@ -115,7 +115,8 @@ def prepare(
     """Reads and encodes everything that a recipe names, before any training.
 
     Returns the data, `TaskData` for a recipe with a task; plain text by stage name, that of the
-    teacher's pre-training as "teacher"; and the teacher's answers, where they come in files.
+    teacher's pre-training as "teacher"; and the teacher's answers, where they come in files. A
+    recipe with `data.cut` has its models cut first, see `cutting.with_cut_models`.
 
     Generated data and vocabularies are written into ``data`` of the run folder. A run that is
     resumed has to have the examples that it began with.
@@ -129,6 +130,8 @@ def prepare(
         return *texts, None
     source = from_config.source_of(settings, generated)
     task, train, dev = from_config.train_and_dev(settings, generated)
+    further, teacher = _unlabelled(settings, task, source, train), None
+    recipe = cutting.cut_models(recipe, folder, (train, dev, further))
     sentences = [*train.texts, *(train.pairs or ())]
     text, plain = corpora.open_texts(recipe, generated, source, sentences)
     data = read_sets(
@@ -139,7 +142,6 @@ def prepare(
         allow_weak=recipe.teacher.allow_weak,
         refuse=not (folder / "teacher").is_dir(),  # not on --resume what was trained on
     )
-    further, teacher = _unlabelled(settings, task, source, train), None
     if settings.unlabelled:
         say_use(recipe.used_stages, task, len(train))
     parts: dict[str, str] = {}

@@ -25,6 +25,10 @@ def limits(run: RunAnalysis) -> Iterator[str]:
             "on text that people wrote."
         )
     yield from metrics.caveats if metrics is not None else ()
+    if metrics is not None and metrics.vocabulary is not None:
+        kept, *texts = metrics.vocabulary.lines
+        yield f"The {kept.replace(':', ' was cut to', 1)}."
+        yield from (f"In the cut vocabulary, {line.strip()}." for line in texts)
     if run.teacher_part:
         answered, whole = run.teacher_part
         yield (
