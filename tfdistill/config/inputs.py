@@ -169,7 +169,7 @@ def missing_inputs(recipe: Recipe) -> list[str]:
     elif choice != "teacher" and not choice.startswith("train:") and not os.path.isfile(choice):
         faults.append(f"data.vocab: {choice} is not there")
     words = recipe.data.cut and recipe.data.cut.languages_of
-    if words and not _is_file(words):
+    if words and not os.path.isfile(words):
         faults.append(f"data.cut.languages_of: {words} is not there")
     used = sorted(recipe.used_stages.items())
     texts = {f"stages.{name}.corpus": stage.corpus for name, stage in used if stage.on_corpus}
