@@ -56,7 +56,7 @@ def model(
     """Refuses what no model can be loaded from; reads no weights.
 
     A preset and, with `hub`, a name on the hub pass. `exported`, `roberta`: the command takes
-    exports, and models of RoBERTa's family, too.
+    exports, and RoBERTas and CamemBERTs, too.
     """
     if path.startswith(_PRESET):
         return

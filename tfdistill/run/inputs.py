@@ -209,7 +209,7 @@ def open_source(
 ) -> Source:
     """Opens the model of a run folder, of a model folder or of the hub, see `open_model`.
 
-    With `roberta` also a RoBERTa, XLM-R or CamemBERT, which answers texts but is not exported.
+    With `roberta` also a RoBERTa or CamemBERT, which answers texts but is not exported.
     """
     folder = roberta_files.folder_of(source) if roberta else None
     if folder is None:

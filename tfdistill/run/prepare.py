@@ -259,8 +259,8 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
                 "Answers about whole texts can be learnt all the same: use --stages logits (or "
                 "joint, prediction, labels).",
             )
-    reading = {"truncation": data.tokenizer.truncation, "prompt": data.tokenizer.prompt}
-    return data.read_by(tokenizer.replace(**reading))
+    cut, prompt = data.tokenizer.truncation, data.tokenizer.prompt
+    return data.read_by(tokenizer.replace(truncation=cut, prompt=prompt))
 
 
 def _unlabelled(

@@ -118,7 +118,7 @@ def _named_rows(
     raw_config: dict[str, Any], tensors: dict[str, np.ndarray], tokenizer: Tokenizer
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Takes the rows out of the tensors that no token names; returns config.json and these rows."""
-    size, rows = tokenizer.vocab_size, raw_config.get("vocab_size")
+    size, rows = tokenizer.vocab_size, raw_config.get("vocab_size", 0)
     dropped = []
     for key in keys.OF_WORDS:
         tensor = tensors.get(key)
