@@ -1,5 +1,7 @@
 """Encoders with XLM-RoBERTa's tokenizer, BertModel and XLM-R, against transformers, both ways."""
 
+import re
+
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -152,9 +154,16 @@ def test_the_names_of_pytorch_give_the_same_model(classifier, folder):
     assert "pooler.dense.weight" in second.report.ignored
 
 
+def type_second_texts(folder):
+    path = folder / "tokenizer.json"
+    typed = re.sub(r'("id":\s*"B",\s*"type_id":\s*)0', r"\g<1>1", path.read_text())
+    path.write_text(typed)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (type_second_texts, "of other types"),
         (lambda f: edit_config(f, pad_token_id=0), "pad_token_id of .*: expected 1, as its tok"),
         (lambda f: edit_config(f, pad_token_id=99), "a table that begins behind"),
         (lambda f: edit_config(f, max_position_embeddings=30), "wrong shape: embeddings.position"),

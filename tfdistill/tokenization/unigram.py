@@ -338,7 +338,7 @@ def read_unigram(path: pathlib.Path, described: Mapping[str, Any]) -> Unigram:
             path,
             without_surrogates([*edge_cases.probe_texts(), *_PROBES]),
             ours.fast,
-            LibraryTokenizer(built, pad_id=ours.pad_id, num_types=1),
+            LibraryTokenizer(built, pad_id=ours.pad_id),  # with its types, which are to be 0
             whose="XLM-RoBERTa's tokenizer",
         )
     return ours
