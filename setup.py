@@ -65,6 +65,7 @@ EXTRAS_REQUIRE = {
         "universal-pathlib>=0.3.8,<0.4",
         "s3fs>=2025.3",
         "openpyxl>=3.1,<4",
+        "wordfreq>=3.1,<4",
         "moto[s3]>=5.1,<6",
         "flask>=3,<4",  # with flask-cors what the server of moto needs; moto[server] needs far more
         "flask-cors>=5",

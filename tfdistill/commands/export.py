@@ -51,7 +51,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     export_targets.add_arguments(parser)
     group = parser.add_argument_group("model card (README.md)")
     group.add_argument("--license", metavar="NAME", help="its licence, such as apache-2.0")
-    group.add_argument("--language", metavar="CODE", help="language of the texts, such as en")
+    group.add_argument("--card-language", metavar="CODE", help="language of the texts, such as en")
     options.add_allow_weak(parser, "a model that answers near chance")
     options.add_data(parser, required=False, of_run="model")
     for field in ("promise_on", "prompt"):
@@ -214,7 +214,7 @@ def _write_cards(
     facts = model_card.CardFacts()
     if args.task is None:  # otherwise the figures of the run are of other data
         facts = model_cards.evidence(pathlib.Path(args.model), manifest)
-    told = {"name": name, "license": args.license, "language": args.language}
+    told = {"name": name, "license": args.license, "language": args.card_language}
     facts = dataclasses.replace(facts, **told)
     model_cards.write(target, manifest, facts)
     if args.hf is not None:

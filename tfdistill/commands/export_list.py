@@ -30,7 +30,7 @@ _OF_ONE_FILE = (
         "layers",
         "license",
     ),
-    *("language", "allow_weak", "android", "mediapipe", "saved_model", "keras", "hf"),
+    *("card_language", "allow_weak", "android", "mediapipe", "saved_model", "keras", "hf"),
 )
 _UNSET: dict[str, Any] = {"layers": [], "allow_weak": False}  # of the others None
 

@@ -104,8 +104,9 @@ def make_plan(
         if change.startswith(_VOCAB) and path.is_file():
             tokenizer = read_tokenizer(path, None if tokenizer is None else tokenizer.lower_case)
     limit = checkpoint.max_length if tuned else None
+    tokenizer = weights.existing_tokenizer(tokenizer, teacher)
     texts = choose_length(
-        weights.existing_tokenizer(tokenizer, teacher),
+        tokenizer,
         data,
         positions=min(shape.max_positions, limit or shape.max_positions),
     )

@@ -1,0 +1,139 @@
+"""Commands that cut a vocabulary of many languages: what they plan, and what they write."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import toys
+import unigrams
+
+from tfdistill import cli, config, manifest, models, weights
+from tfdistill.commands.models import general_of
+from tfdistill.tokenization import unigram
+from tfdistill.tokenization.reading import exported_tokenizer
+from tfdistill.tokenization.unigram import MARK
+
+WORDS = "the good bad film is not a very was fun dull".split()
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """A folder with a sentence encoder in `teacher`, labelled texts in `moods.csv`, and German."""
+    folder = tmp_path_factory.mktemp("languages")
+    tokenizer = unigrams.unigram()
+    shape = toys.SHALLOW_TEACHER.replace(
+        vocab_size=tokenizer.vocab_size, pad_token_id=1, max_positions=48, pooler=False
+    )
+    model = toys.randomise(models.build_embedder(shape, pooling="mean"), 1)
+    weights.save_hf(model, folder / "teacher", tokenizer=tokenizer)
+    shape = shape.replace(family="tinybert", pooler=True)
+    names = ("good", "other")
+    tuned = toys.randomise(models.build_classifier(shape, 2), 1)
+    weights.save_hf(tuned, folder / "tuned", labels=names, tokenizer=tokenizer)
+    texts = [" ".join(words) for words in itertools.islice(itertools.permutations(WORDS, 3), 300)]
+    rows = [f"{text},{'good' if 'good' in text else 'other'}" for text in texts]
+    (folder / "moods.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    (folder / "german.txt").write_text("gut und schlecht\nnicht gut\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def of_many_languages(monkeypatch):
+    monkeypatch.setattr(unigram, "_OF_MANY_LANGUAGES", 50)
+
+
+def plan(inputs, capsys, *more):
+    command = ["quickstart", "--teacher", str(inputs / "teacher"), "--student", "pruned:layers=1"]
+    command += ["--data", str(inputs / "moods.csv"), "--out", str(inputs / "run"), "--dry-run"]
+    assert cli.main([*command, "--json", *more]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    return shown["recipe"]["data"]["cut"], shown["student"]["vocab_size"], shown["notes"]
+
+
+def test_a_plan_cuts_a_vocabulary_of_many_languages_and_says_what_that_costs(
+    inputs, capsys, of_many_languages
+):
+    cut, size, notes = plan(inputs, capsys)
+    assert cut == config.CutConfig().model_dump(mode="json") and size < 80
+    (kept,) = [note for note in notes if note.startswith("vocabulary: ")]
+    assert f"{size} of {unigrams.unigram().vocab_size} pieces" in kept and "--languages" in kept
+    assert any(note.startswith("test: 0.0% of ") for note in notes)
+
+    german, larger, notes = plan(inputs, capsys, "--languages-of", str(inputs / "german.txt"))
+    assert german["languages_of"] == str(inputs / "german.txt") and larger > size
+    assert any("for frequent words of german.txt" in note for note in notes)
+    assert plan(inputs, capsys, "--set", "data.cut=null")[:2] == (None, 136)
+
+
+def test_another_vocabulary_is_cut_only_where_that_is_asked_for(inputs, capsys):
+    assert plan(inputs, capsys)[:2] == (None, unigrams.unigram().vocab_size)
+    cut, size, _ = plan(inputs, capsys, "--vocab-size", "90")
+    assert cut["vocab_size"] == 90 and size < 80, "no more than the texts need"
+
+
+def test_the_page_has_a_line_for_the_table_of_words(inputs, capsys, of_many_languages):
+    command = ["quickstart", "--teacher", str(inputs / "teacher"), "--student", "pruned:layers=1"]
+    command += ["--data", str(inputs / "moods.csv"), "--out", str(inputs / "run"), "--dry-run"]
+    assert cli.main([*command, "--size-mb", "1"]) == 0
+    assert "word table: " in (page := capsys.readouterr().out)
+    assert "in 4 bits and two factors" in page
+
+
+def test_distill_cuts_alike_and_its_plan_says_so(inputs, capsys, of_many_languages):
+    command = ["distill", "--teacher", str(inputs / "tuned"), "--student", "pruned:layers=1"]
+    command += ["--data", str(inputs / "moods.csv"), "--out", str(inputs / "run"), "--dry-run"]
+    assert cli.main([*command, "--languages-of", str(inputs / "german.txt")]) == 0
+    page = capsys.readouterr().out
+    assert "vocab     vocabulary: " in page and "frequent words of german.txt" in page
+    assert "vocab     development: 0.0% of " in page
+    assert cli.main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["recipe"]["data"]["cut"] is not None
+
+
+def test_what_a_cut_teacher_was_before_is_the_cut_model_of_its_run(inputs, tmp_path):
+    values = {"source": str(inputs / "teacher"), "finetune": {"epochs": 1}}
+    data = {"task": "mood", "dir": "x", "text_column": "text", "label_column": "label", "cut": {}}
+    recipe = toys.one_stage(data, values, {"preset": "pruned:layers=1"}, {"kind": "joint"})
+    (tmp_path / config.RECIPE_FILE).write_text(config.dump_recipe(recipe))
+    assert general_of(str(tmp_path)) == str(inputs / "teacher")
+    cut = tmp_path / "data" / "cut" / "teacher-source" / "hf"
+    cut.mkdir(parents=True)
+    assert general_of(str(tmp_path)) == str(cut)
+
+
+def test_options_of_the_vocabulary_exclude_others(inputs, capsys):
+    command = ["export", str(inputs / "teacher"), "--languages-of", str(inputs / "german.txt")]
+    assert cli.main([*command, "--vocab-prune", str(inputs / "german.txt")]) == 2
+    assert "--vocab-prune: expected no other option of the vocabulary" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_an_encoder_is_cut_and_exported_without_training(inputs, tmp_path, capsys):
+    command = ["export", str(inputs / "teacher"), "--languages-of", str(inputs / "german.txt")]
+    command += [
+        "--quantize",
+        "float32",
+        "--lengths",
+        "16",
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+    ]
+    assert cli.main(command) == 0
+    shown = json.loads(capsys.readouterr().out)
+    card = manifest.read_manifest(tmp_path / "out")
+    tokenizer = exported_tokenizer(tmp_path / "out", card.tokenizer)
+    assert shown["vocabulary"]["tokens"] == tokenizer.vocab_size < 90
+    assert {f"{MARK}gut", "ü"} <= {*tokenizer.vocab} and f"{MARK}film" not in tokenizer.vocab
+
+    whole = weights.load_embedder(inputs / "teacher")
+    ids = np.array([whole.tokenizer.encode("nicht gut")], np.int32)
+    named = {"input_ids": ids, "attention_mask": ids * 0 + 1, "token_type_ids": ids * 0}
+    expected = whole.model({name: named[name] for name in whole.model.input_names}).numpy()
+    from tfdistill.tflite import TfliteModel
+
+    encoded = tokenizer.encode_batch(["nicht gut"])
+    with TfliteModel(tmp_path / "out" / "model.tflite") as file:
+        received = file.predict(encoded.row(0), encoded.row_types(0), pad_id=encoded.pad_id)
+    np.testing.assert_allclose(np.ravel(received), expected[0], atol=1e-5)
