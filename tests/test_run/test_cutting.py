@@ -1,8 +1,5 @@
 """A run cuts the vocabulary of its teacher to its texts and languages, before all else."""
 
-import sys
-import types
-
 import numpy as np
 import pytest
 import toys
@@ -31,8 +28,12 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("cutting")
     save_teacher(root / "teacher")
     for name, texts in (("train", 4 * TRAIN), ("dev", DEV), ("test", DEV[1:])):
-        rows = [f"{text}\t{'np'[index % 2]}" for index, text in enumerate(texts)]
-        (root / f"{name}.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
+        rows = [
+            f"{text}\t{'np'[index % 2]}\t{'ru' if text == DEV[2] else 'en'}"
+            for index, text in enumerate(texts)
+        ]
+        lines = ["text\tlabel\tlang", *rows]
+        (root / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return root
 
 
@@ -78,13 +79,17 @@ def test_the_cut_teacher_gives_the_training_texts_the_same_pieces_and_vectors(pr
 def test_the_record_says_how_texts_fare_that_did_not_choose(prepared):
     record = cutting.record_of(prepared[0])
 
-    dev, test = record.rows
+    rows = {(row.texts, row.language): row for row in record.rows}
+    dev, test = rows["development", ""], rows["test", ""]
     assert (record.num_pieces_before, record.words_of) == (unigrams.unigram().vocab_size, "")
     assert (dev.texts, dev.num_texts, dev.num_changed) == ("development", 3, 2)
     assert (test.texts, test.num_texts, test.num_changed) == ("test", 2, 1)
     assert (dev.num_unknown, dev.num_unknown_before) == (1, 0), "Cyrillic letters, fused"
     assert dev.num_pieces > dev.num_pieces_before
-    assert "50.0% of 2 texts cut otherwise" in record.lines[2]
+    russian = rows["test", "ru"]
+    assert (russian.num_texts, russian.num_changed, russian.num_unknown) == (1, 1, 1)
+    assert rows["test", "en"].num_changed == 0 and len(rows) == 6
+    assert any("test ru: 100.0% of 1 texts cut otherwise" in line for line in record.lines)
 
 
 def test_a_run_that_is_continued_uses_what_it_cut_and_notices_other_files(
@@ -114,38 +119,6 @@ def test_every_stage_has_the_cut_teacher_and_the_student_its_table(folder, tmp_p
     assert saved.data.cut == config.CutConfig() and saved.teacher.source == f"{folder / 'teacher'}"
     of_run = config.data_of_run(str(tmp_path / "run"))
     assert of_run.cut is None, "its models are cut already"
-
-
-def test_words_of_languages_are_kept_by_turns_as_far_as_there_is_room(monkeypatch, tmp_path):
-    lists = {"de": ["gut", "schlecht", "nicht"], "hi": ["अच्छा", "फिल्म"], "en": ["film", "good"]}
-    package = types.SimpleNamespace(
-        available_languages=lambda: lists, top_n_list=lambda code, count: lists[code][:count]
-    )
-    monkeypatch.setitem(sys.modules, "wordfreq", package)
-    tokenizer = unigrams.unigram()
-
-    def kept(**options):
-        choice = languages.choose(tokenizer, ["a film"], **options)
-        return choice, {tokenizer.vocab[index] for index in choice.ids}
-
-    alone, few = kept()
-    assert f"{MARK}gut" not in few and "अ" not in few and "3 points" in alone.note
-    most, all_of_them = kept(languages=("de", "hi"))
-    assert {MARK + word for word in lists["de"] + lists["hi"]} <= all_of_them and "अ" in all_of_them
-    assert "words of de, hi" in most.note and most.num_wanted == len(most.ids)
-    bounded, some = kept(languages=("de", "hi"), vocab_size=most.num_needed + 2)
-    assert len(bounded.ids) == most.num_needed + 2 and "had no room" in bounded.note
-    assert {f"{MARK}gut", f"{MARK}अच्छा"} <= some, "the most frequent of each"
-    (tmp_path / "hindi.txt").write_text("फिल्म фильм\nफिल्म\n", encoding="utf-8")
-    _, of_file = kept(languages_of=str(tmp_path / "hindi.txt"))
-    assert {f"{MARK}फिल्म", f"{MARK}фильм", "अ"} <= of_file and f"{MARK}gut" not in of_file
-    with pytest.raises(errors.ConfigError, match=f"vocab_size: expected at least {len(few)}"):
-        kept(vocab_size=9)
-    with pytest.raises(errors.ConfigError, match="expected of de, en, hi, received 'dr'"):
-        kept(languages=("dr",))
-    monkeypatch.setitem(sys.modules, "wordfreq", None)
-    with pytest.raises(errors.ConfigError, match=r"pip install 'tfdistill\[languages\]'"):
-        kept(languages=("de",))
 
 
 @pytest.mark.parametrize(

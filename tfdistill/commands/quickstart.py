@@ -217,7 +217,7 @@ def _run(
     )
     with locks.output_lock(out) if args.out is None else contextlib.nullcontext():
         with files.temporary_folder("quickstart") as written:
-            planned.data.write(written)
+            planned.data.write(written, languages=recipe.data.cut is not None)
             _check(recipe, written)
             _place(folder, recipe, record, written, args)
         print(f"recipe: {out / config.RECIPE_FILE}, data: {out / _DATA}", file=sys.stderr)

@@ -42,17 +42,17 @@ class VocabularyChoice:
     @property
     def note(self) -> str:
         """What is kept, and what that costs, in one line."""
-        kept = f"vocabulary: {len(self.ids):,} of {self.num_before:,} pieces"
+        pieces = f"vocabulary: {len(self.ids):,} of {self.num_before:,} pieces"
         if not self.words_of:
             return (
-                f"{kept}, those of the training texts and the characters of their scripts; other "
+                f"{pieces}, those of the training texts and the characters of their scripts; other "
                 "words of texts to come are cut into smaller pieces, which cost 3 points in "
                 "German: --languages CODE or --languages-of FILE keeps theirs, too"
             )
         left_out = self.num_wanted - len(self.ids)
         rest = f"; {left_out:,} of rarer words had no room" if left_out else ""
         return (
-            f"{kept}: {self.num_needed:,} for the texts and the characters of their scripts, the "
+            f"{pieces}: {self.num_needed:,} for the texts and the characters of their scripts, the "
             f"others for frequent words of {self.words_of}{rest}"
         )
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tfdistill import errors
 from tfdistill.tasks import tables
 from tfdistill.tasks.table_files import LIST_MARK, NULL
+
+if TYPE_CHECKING:
+    from tfdistill.tasks import Examples
 
 _TEXT_NAMES = frozenset(
     "body comment content document input message post prompt query question review sentence text "
@@ -47,6 +51,8 @@ _LONGEST_NAME = 5  # words of the name of a column; more are a sentence
 _LOOKED_AT = 100_000  # cells, spread over the column
 _LEAST_WORDS = 1.5  # of a text, on average
 _WORD_LENGTH = 4  # characters of a script without blanks that count as a word
+LANGUAGE = ("language", "lang")
+"""Names of a column of languages."""
 _LEAST_VARIED = 0.3  # share of different values in a column of texts
 
 
@@ -68,6 +74,20 @@ def read_columns(path: pathlib.Path) -> tables.DataTable:
     table = tables.read_table(path, None)
     _check_header(table)
     return table
+
+
+def languages_of(examples: Examples) -> list[str] | None:
+    """The languages of texts, as a column of their file names them; None where none does."""
+    if examples.path is None or examples.lines is None or len(examples.lines) != len(examples):
+        return None
+    with contextlib.suppress(errors.DataError):  # no table with a header
+        table, spec = read_columns(examples.path), examples.spec
+        roles = (spec.text_column, spec.pair_column, spec.label_column)
+        name = next((n for n in LANGUAGE if n in table.columns and n not in roles), None)
+        if name is not None:
+            cells = dict(zip(table.lines, table.columns[name], strict=True))
+            return [cells.get(line, "").strip() for line in examples.lines]
+    return None
 
 
 def _check_header(table: tables.DataTable) -> None:

@@ -260,7 +260,7 @@ def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -
                 synthetic.write_task(temporary)
             else:
                 read = _of_file(settings)
-                read.write(temporary)
+                read.write(temporary, languages=settings.cut is not None)
                 section = read.section(temporary)
                 section = {name: section[name] for name in section.keys() - {"dir", "promise_on"}}
                 files.atomic_write_json(temporary / config.SPLIT_FILE, section)

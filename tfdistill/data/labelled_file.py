@@ -73,19 +73,25 @@ class LabelledFile:
             **({"cross_fitted": True, "dev_split": "train"} if self.cross_fitted else {}),
         }
 
-    def write(self, folder: files.Path) -> None:
-        """Writes train.csv and so for each set, which `tasks.load_examples` reads back."""
+    def write(self, folder: files.Path, *, languages: bool = False) -> None:
+        """Writes train.csv and so for each set, which `tasks.load_examples` reads back.
+
+        With `languages` also the column of languages, where the user's file has one.
+        """
         if self.other is not None:
             shutil.copyfile(self.other, pathlib.Path(folder) / f"other{self.other.suffix}")
         for name, examples in self.sets.items():
             pairs = [] if examples.pairs is None else [examples.pairs]
             header = (self.task.text_column, self.task.pair_column, self.task.label_column)
+            named = columns.languages_of(examples) if languages else None
+            more = {} if named is None else {columns.LANGUAGE[0]: named}
             with (
                 files.atomic_write(pathlib.Path(folder) / f"{name}.csv") as temporary,
                 temporary.open("w", encoding="utf-8", newline="") as file,
             ):
-                rows = zip(examples.texts, *pairs, self.cells[name], strict=True)
-                table_files.write_cells(file, [name for name in header if name is not None], rows)
+                rows = zip(examples.texts, *pairs, self.cells[name], *more.values(), strict=True)
+                names = [name for name in (*header, *more) if name is not None]
+                table_files.write_cells(file, names, rows)
 
 
 def name_of(path: files.Path) -> str:

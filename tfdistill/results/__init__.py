@@ -217,9 +217,9 @@ class VocabularyCut(ResultPart):
     def lines(self) -> list[str]:
         """The whole for a terminal."""
         beside = f", for words of {self.words_of}" if self.words_of else ", for the training texts"
-        kept = f"vocabulary: {self.num_pieces:,} of {self.num_pieces_before:,} pieces{beside}"
+        pieces = f"vocabulary: {self.num_pieces:,} of {self.num_pieces_before:,} pieces{beside}"
         named = [(" ".join(filter(None, [row.texts, row.language])), row) for row in self.rows]
-        return [kept, *(f"  {name}: {row.summary}" for name, row in named)]
+        return [pieces, *(f"  {name}: {row.summary}" for name, row in named)]
 
 
 class RunMetrics(ResultPart):

@@ -11,9 +11,11 @@ import logging
 import pathlib
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from tfdistill import config, results, tasks, weights
 from tfdistill.compress import languages, vocabulary
-from tfdistill.data import from_config
+from tfdistill.data import columns, from_config
 from tfdistill.io import files, ledger
 from tfdistill.run import corpora, task_models
 from tfdistill.tokenization.tokenizer import Tokenizer
@@ -145,10 +147,15 @@ def _rows(
 ) -> Iterator[results.CutTexts]:
     part = tokenizer.subset(choice.ids)
     for name, examples in sets.items():
-        if examples is not None:
-            texts = texts_of(examples)
+        if examples is None:
+            continue
+        rows = {"": range(len(examples))}
+        if named := columns.languages_of(examples):
+            rows |= {each: np.flatnonzero(np.array(named) == each) for each in sorted({*named})}
+        for language, indices in rows.items():
+            texts = texts_of(examples.select(indices))
             counts = vocabulary.coverage(tokenizer, part, choice.ids, texts)
-            yield results.CutTexts(texts=name, **dataclasses.asdict(counts))
+            yield results.CutTexts(texts=name, language=language, **dataclasses.asdict(counts))
 
 
 def texts_of(*sets: tasks.Examples | None) -> list[str]:

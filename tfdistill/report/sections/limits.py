@@ -26,8 +26,8 @@ def limits(run: RunAnalysis) -> Iterator[str]:
         )
     yield from metrics.caveats if metrics is not None else ()
     if metrics is not None and metrics.vocabulary is not None:
-        kept, *texts = metrics.vocabulary.lines
-        yield f"The {kept.replace(':', ' was cut to', 1)}."
+        pieces, *texts = metrics.vocabulary.lines
+        yield f"The {pieces.replace(':', ' was cut to', 1)}."
         yield from (f"In the cut vocabulary, {line.strip()}." for line in texts)
     if run.teacher_part:
         answered, whole = run.teacher_part

@@ -56,8 +56,8 @@ def test_a_plan_cuts_a_vocabulary_of_many_languages_and_says_what_that_costs(
 ):
     cut, size, notes = plan(inputs, capsys)
     assert cut == config.CutConfig().model_dump(mode="json") and size < 80
-    (kept,) = [note for note in notes if note.startswith("vocabulary: ")]
-    assert f"{size} of {unigrams.unigram().vocab_size} pieces" in kept and "--languages" in kept
+    (said,) = [note for note in notes if note.startswith("vocabulary: ")]
+    assert f"{size} of {unigrams.unigram().vocab_size} pieces" in said and "--languages" in said
     assert any(note.startswith("test: 0.0% of ") for note in notes)
 
     german, larger, notes = plan(inputs, capsys, "--languages-of", str(inputs / "german.txt"))
