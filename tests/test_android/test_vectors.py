@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+import tokenizers
 from test_android import vectors
 
 from export.targets import android_bundle
@@ -17,6 +18,7 @@ from tfdistill.tasks.spec import SpanRules
 from tfdistill.tflite import TfliteModel
 from tfdistill.tokenization import unicode_classes
 from tfdistill.tokenization.reading import read_tokenizer
+from tfdistill.tokenization.unigram import read_unigram
 
 TEXT = vectors.ROOT / "android_demo" / "text" / "src" / "main" / "kotlin"
 BUNDLES = vectors.RESOURCES / "bundles"
@@ -71,6 +73,27 @@ def test_the_texts_that_lose_their_middle_are_cut_as_the_tokenizer_cuts_them():
         if cut_at_end.encode(line["text"], line.get("pair"), line["max_length"]) != line["ids"]
     ]
     assert 40 < len(others) < len(lines) - 40
+
+
+def test_the_small_unigram_tokenizer_is_what_python_writes():
+    path = vectors.RESOURCES / "unigram.json"
+    assert path.read_text("utf-8") == vectors.unigram().json_text
+    ours = read_unigram(path, json.loads(path.read_bytes()))
+    assert len(set(ours.scores.tolist())) < ours.vocab_size / 4  # ties matter
+
+
+def test_the_pieces_of_odd_texts_are_those_of_the_library():
+    lines = read_lines(vectors.RESOURCES / "unigram.jsonl")
+    assert lines == vectors.unigram_lines()
+    assert len({id_ for line in lines for id_ in line["ids"]}) > 55
+    assert sum("\u0301" in line["text"] for line in lines) > 20
+
+
+def test_the_small_table_replaces_what_it_names():
+    table = tokenizers.Tokenizer.from_str(vectors.unigram().json_text).normalizer
+    others = {"ｶﾞ": "カﾞ", "A\u0301": "a"}  # six bytes are not one key, and the shorter key counts
+    for key, replacement in vectors.NORMALIZED.items():
+        assert table.normalize_str(f"x{key}") == f"x{others.get(key, replacement)}"
 
 
 def test_the_statistics_are_those_of_the_harness():

@@ -5,11 +5,13 @@ as `vectors`, only those. They are the resources of text's tests in android_demo
 places.jsonl, cut.jsonl and statistics.json beside `bundles`, four toy models as
 `tfdistill export --android` puts them into an app; in one of them an index of `tfdistill index`;
 search.json: what that finds; routes.json: the labels that it gives; confidence.json: how sure
-`tfdistill.predictor` is of the golden texts.
+`tfdistill.predictor` is of the golden texts; unigram.json: a small Unigram tokenizer, and
+unigram.jsonl: what the library `tokenizers` makes of odd texts with it.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import pathlib
@@ -21,6 +23,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import tokenizers
 
 import export
 from export.checking.outputs import model_logits
@@ -38,6 +41,7 @@ from tfdistill.tokenization import edge_cases
 from tfdistill.tokenization import words as tokenizer_words
 from tfdistill.tokenization.edge_cases import tokenizer_edge_cases
 from tfdistill.tokenization.reading import read_tokenizer, read_vocab
+from tfdistill.tokenization.unigram import Unigram
 
 ROOT = pathlib.Path(__file__).parents[2]
 RESOURCES = ROOT / "android_demo" / "text" / "src" / "test" / "resources"
@@ -106,6 +110,122 @@ def cut_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
             lines.append(
                 {"text": text, "max_length": length, "ids": alone, "types": [0] * len(alone)}
             )
+    return lines
+
+
+NORMALIZED = {  # as NFKC has it, but for the last row: of these two keys the shorter one counts
+    **{chr(0xFF01 + i): chr(0x21 + i) for i in range(94)},
+    **{"\u00a0": " ", "\u3000": " ", "\u2003": " ", "\n": " ", "\t": " ", "\r": " ", "\x85": " "},
+    **{"\xad": "", "\u200b": "", "\x07": "", "\ufeff": "", "\ufffd": "", "\u0600": ""},
+    **{"e\u0301": "é", "n\u0303": "ñ", "ｶﾞ": "ガ", "ｶ": "カ", "한": "한", "\u0958": "क़"},
+    **{
+        "ﬁ": "fi",
+        "½": "1⁄2",
+        "™": "TM",
+        "‼": "!!",
+        "ﷺ": "صلى الله عليه وسلم",
+        "𝐀": "A",
+        "…": "...",
+    },
+    **{"A": "a", "A\u0301": "á"},
+}
+UNIGRAM_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+UNIGRAM_PIECES = (
+    *("▁", "▁good", "▁film", "film", "oo", "goo", "fi", "lm", "ing", "▁the", "s", "▁naï", "é", "ñ"),
+    *("ab", "bc", "abc", "▁a", "▁日本", "日", "本", "▁한", "한", "▁क", "क", "्", "ष", "क्ष", "़", "ा"),
+    *(
+        "▁ص",
+        "ل",
+        "ى",
+        "ガ",
+        "カ",
+        "▁😀",
+        "👍🏽",
+        "🇩🇪",
+        "<s>x",
+        "TM",
+        "1⁄2",
+        "!",
+        ".",
+        "...",
+        "á",
+        "\u0301",
+    ),
+    *"abcdefghiklmnort",
+)
+
+
+def charsmap(replacements: dict[str, str]) -> str:
+    """A `precompiled_charsmap`: a double array over the UTF-8 of the keys, and the replacements."""
+    places, texts = {}, b""
+    for key, replacement in replacements.items():
+        places[key.encode()] = len(texts)
+        texts += replacement.encode() + b"\0"
+    units, taken = {0: 0}, {0}
+
+    def add(node: int, keys: list[bytes]) -> None:
+        labels = sorted({key[0] if key else 0 for key in keys})
+        base = next(b for b in range(1, 1 << 20) if not any(b ^ label in taken for label in labels))
+        taken.update(base ^ label for label in labels)
+        units[node] |= (node ^ base) << 10 | (0x100 if b"" in keys else 0)
+        for label in labels:
+            units[base ^ label] = label
+            rest = [key[1:] for key in keys if key and key[0] == label]
+            if label:
+                prefixes[base ^ label] = prefixes[node] + bytes([label])
+                add(base ^ label, rest)
+            else:
+                units[base] = 1 << 31 | places[prefixes[node]]
+
+    prefixes = {0: b""}
+    add(0, list(places))
+    array = np.zeros(max(units) + 1, np.uint32)
+    array[list(units)] = list(units.values())
+    content = array.astype("<u4").tobytes()
+    whole = len(content).to_bytes(4, "little") + content + texts
+    return base64.b64encode(whole).decode("ascii")
+
+
+def unigram() -> Unigram:
+    """A tokenizer of few pieces, some of equal scores, with a small table."""
+    random = np.random.default_rng(6)
+    scores = random.choice(np.array([-2.5, -3.1, -4.7, -8.2], np.float32), len(UNIGRAM_PIECES))
+    pieces = list(zip(UNIGRAM_PIECES, scores.astype(float).tolist(), strict=True))
+    special = [(token, 0.0) for token in UNIGRAM_SPECIAL]
+    return Unigram([*special, *pieces, ("<mask>", 0.0)], charsmap(NORMALIZED))
+
+
+def unigram_lines() -> list[dict[str, Any]]:
+    """Odd texts with the ids and places (UTF-16) of their pieces, and the ids of pairs."""
+    fast = tokenizers.Tokenizer.from_str(unigram().json_text)
+    random = np.random.default_rng(8)
+    parts = [
+        *NORMALIZED,
+        *UNIGRAM_PIECES,
+        *("▁", " ", "  ", " ", "\u200d", "\u0301", "\u0941", "‼\u0301", "é", "A\u0301b", "ü", "Z"),
+        *(
+            "<s>",
+            "</s>",
+            " <mask>",
+            "\u2003<mask>",
+            "<mas",
+            "<unk>",
+            "＜ｓ＞",
+            "good",
+            "films",
+            "क्षि",
+        ),
+        *("👩\u200d🚀", "🇩🇪🇫🇷", "ᄒ", "ᅡ", "ᆫ", "\u0600", "\u094d", "न", "\u200c", "𝐀", "\r\n", "x"),
+    ]
+    texts = ["".join(random.choice(parts, size)) for size in random.integers(1, 9, 500)]
+    texts = ["", " ", "\xad", "▁", "\xad ▁▁ good", *texts]
+    lines = []
+    for text, pair in zip(texts, reversed(texts), strict=True):
+        encoded = fast.encode(text, add_special_tokens=False)
+        places = np.cumsum([0, *(1 + (letter > "\uffff") for letter in text)])
+        starts, ends = ([int(places[at[side]]) for at in encoded.offsets] for side in (0, 1))
+        row = {"text": text, "ids": encoded.ids, "starts": starts, "ends": ends}
+        lines.append({**row, "pair": pair, "pair_ids": fast.encode(text, pair).ids})
     return lines
 
 
@@ -401,12 +521,14 @@ def main(names: Sequence[str]) -> None:
         "words.jsonl": jsonl(words_lines()),
         "places.jsonl": jsonl(places_lines(vocab_file)),
         "cut.jsonl": jsonl(cut_lines(vocab_file)),
+        "unigram.json": unigram().json_text,
+        "unigram.jsonl": jsonl(unigram_lines()),
         "statistics.json": json.dumps(statistics(), indent=1) + "\n",
         "search.json": json.dumps(searches(indexed), indent=1) + "\n",
         "routes.json": json.dumps(routes(indexed), indent=1) + "\n",
         "confidence.json": json.dumps(confidences(), indent=1) + "\n",
     }.items():
-        (RESOURCES / name).write_text(content, "ascii")
+        (RESOURCES / name).write_text(content, "utf-8")
 
 
 if __name__ == "__main__":

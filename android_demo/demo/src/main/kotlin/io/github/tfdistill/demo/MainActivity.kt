@@ -86,7 +86,7 @@ class MainActivity : Screen<MainState>(R.layout.main, R.id.first, R.id.second) {
         view<LinearLayout>(R.id.bars).showLabels(labels)
         view<TextView>(R.id.details).text =
             prediction?.let { "${resources.details(it)}\n${resources.computedOn(answeredBy)}" }
-        view<TextView>(R.id.tokens).text = prediction?.let { tokens(it.tokens) }
+        view<TextView>(R.id.tokens).text = prediction?.let(::tokens)
         for (id in listOf(R.id.details, R.id.tokens)) view<View>(id).showIf(prediction != null)
     }
 

@@ -20,7 +20,6 @@ import io.github.tfdistill.text.DeviceParity
 import io.github.tfdistill.text.Outcome
 import io.github.tfdistill.text.Prediction
 import io.github.tfdistill.text.Scored
-import io.github.tfdistill.text.Vocabulary
 
 // What the app says, in the user's language: every sentence that is made of values.
 
@@ -84,19 +83,20 @@ fun Resources.details(prediction: Prediction): String {
     if (prediction.inferences == 1 && whole > tokens) {
         lines += getString(R.string.cut, tokens, whole)
     }
-    val unknown = prediction.tokens.count { it == Vocabulary.UNKNOWN }
-    if (unknown > 0) lines += getString(R.string.unknown, unknown)
+    val unknown = prediction.tokens.count { it == prediction.unknownToken }
+    if (unknown > 0) lines += getString(R.string.unknown, unknown, prediction.unknownToken)
     return lines.joinToString("\n")
 }
 
 /** What the model read, piece by piece; what it cannot read stands out. */
-fun Context.tokens(tokens: List<String>): CharSequence {
+fun Context.tokens(prediction: Prediction): CharSequence {
+    val tokens = prediction.tokens
     val text = SpannableStringBuilder(getString(R.string.tokens))
     for (token in tokens.take(MOST_TOKENS)) {
         text.append(' ')
         val begin = text.length
         text.append(token)
-        if (token != Vocabulary.UNKNOWN) continue
+        if (token != prediction.unknownToken) continue
         val colour = ForegroundColorSpan(getColor(R.color.warning))
         for (span in listOf(colour, StyleSpan(Typeface.BOLD))) {
             text.setSpan(span, begin, text.length, Spanned.SPAN_EXCLUSIVE_EXCLUSIVE)

@@ -1,5 +1,6 @@
 package io.github.tfdistill.text
 
+import java.util.Collections
 import java.util.concurrent.CancellationException
 import kotlin.math.abs
 import kotlin.math.log10
@@ -178,19 +179,25 @@ public class AnswerCheck(
                     outputs.chunked(bundle.task.labels.size).filterIndexed { at, _ ->
                         at in example.firstPieces
                     }
-                TaskKind.SPAN ->
+                TaskKind.SPAN -> {
+                    val answers = mayAnswer(example.inputIds)
                     listOf(0, 1).map { column ->
-                        outputs.filterIndexed { at, _ ->
-                            at % 2 == column && mayAnswer(example, at / 2)
-                        }
+                        outputs.filterIndexed { at, _ -> at % 2 == column && at / 2 in answers }
                     }
+                }
                 TaskKind.EMBEDDING -> emptyList()
                 else -> listOf(outputs)
             }
         return groups.map { Answers.argmax(it.toFloatArray()) }
     }
 
-    /** Whether a token can be part of an answer: [CLS], for none, and the text without [SEP]. */
-    private fun mayAnswer(example: GoldenExample, token: Int) =
-        token == 0 || token < example.inputIds.size - 1 && example.tokenTypeIds[token] == 1
+    /**
+     * The tokens that can be part of an answer: the first, for none, and those between the tokens
+     * that part a text from its question and the last one.
+     */
+    private fun mayAnswer(ids: List<Int>): Set<Int> {
+        val separators = List(bundle.tokenizer.separators) { bundle.vocabulary.sepId }
+        val begin = Collections.indexOfSubList(ids, separators) + separators.size
+        return setOf(0) + (begin until ids.size - 1)
+    }
 }

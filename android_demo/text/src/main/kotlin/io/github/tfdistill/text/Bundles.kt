@@ -12,30 +12,25 @@ import java.security.MessageDigest
  *
  * @property name in the index
  * @property manifest what model.json says
- * @property vocabulary the tokens of the model
+ * @property tokenizer of the model
  */
 public class Bundle
 internal constructor(
     public val name: String,
     internal val entry: IndexEntry,
     public val manifest: Manifest,
-    public val vocabulary: Vocabulary,
+    public val tokenizer: Tokenizer,
 ) {
-    /** The tokenizer of the model. */
-    public val tokenizer: Tokenizer
+    /** The tokens of the model. */
+    public val vocabulary: Vocabulary
+        get() = tokenizer.vocabulary
 
     /** What its answers mean. */
-    public val task: TaskRecord
+    public val task: TaskRecord = checkNotNull(manifest.task) // checked when it was read
 
     /** The sequence lengths that it can be run at. */
-    public val lengths: Lengths
-
-    init {
-        val record = checkNotNull(manifest.tokenizer) // checked when it was read
-        tokenizer = WordPieceTokenizer(vocabulary, record.lowerCase, record.truncation)
-        task = checkNotNull(manifest.task)
-        lengths = Lengths(manifest.signatures, record.maxLength)
-    }
+    public val lengths: Lengths =
+        Lengths(manifest.signatures, checkNotNull(manifest.tokenizer).maxLength)
 
     /** The tensors of each signature as the manifest says them: what a runtime has to bind. */
     public val signatures: Map<String, SignatureTensors>
@@ -50,7 +45,7 @@ internal constructor(
      */
     public fun forDevice(device: String): Bundle? {
         val variantName = if (device == manifest.device) name else "$name-$device"
-        return manifest.forDevice(device)?.let { Bundle(variantName, entry, it, vocabulary) }
+        return manifest.forDevice(device)?.let { Bundle(variantName, entry, it, tokenizer) }
     }
 
     /**
@@ -156,11 +151,14 @@ public class Bundles(private val source: FileSource) {
                 )
         val folder = "$FOLDER/${entry.folder}"
         val card = manifest(name, entry)
-        val tokenizer = checkNotNull(card.tokenizer)
-        val vocabulary = Vocabulary.parse(verified(folder, tokenizer.vocab))
-        if (vocabulary.size != tokenizer.vocabSize) {
-            throw unsuitable("tokens of $name", "${tokenizer.vocabSize}", vocabulary.size)
+        val record = checkNotNull(card.tokenizer)
+        val read = Tokenizer.KINDS.getValue(record.kind)
+        val tokenizer = read(verified(folder, record.vocab), record)
+        val size = tokenizer.vocabulary.size
+        if (size != record.vocabSize) {
+            throw unsuitable("tokens of $name", "${record.vocabSize}", size)
         }
+        ManifestChecks.check(card, tokenizer)
         card.labelsFile?.let { checkLabels(name, verified(folder, it), card) }
         val wanted =
             if (entry.device == null) card
@@ -170,7 +168,7 @@ public class Bundles(private val source: FileSource) {
         for (record in listOfNotNull(entry.tokens, wanted.goldenFile, wanted.model) + variants) {
             if (record != null) compare(folder, record, digest("$folder/${record.file}"))
         }
-        return Bundle(name, entry, wanted, vocabulary)
+        return Bundle(name, entry, wanted, tokenizer)
     }
 
     /**

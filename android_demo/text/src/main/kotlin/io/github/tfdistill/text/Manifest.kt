@@ -30,7 +30,14 @@ internal data class Signature(
     val outputs: Map<String, TensorRecord>,
 )
 
-/** How text becomes ids. */
+/**
+ * How text becomes ids.
+ *
+ * @property kind one of [Tokenizer.KINDS]
+ * @property vocab vocab.txt, or of a Unigram tokenizer tokenizer.json
+ * @property lowerCase says nothing of a Unigram tokenizer, whose file has its normalisation
+ * @property prompt what is put before every text, or every first one, before it is tokenized
+ */
 @Serializable
 internal data class TokenizerRecord(
     val kind: String = WORDPIECE,
@@ -39,6 +46,7 @@ internal data class TokenizerRecord(
     @SerialName("lower_case") val lowerCase: Boolean,
     @SerialName("max_length") val maxLength: Int,
     val truncation: Truncation = Truncation.END,
+    val prompt: String = "",
 ) {
     companion object {
         const val WORDPIECE = "wordpiece"

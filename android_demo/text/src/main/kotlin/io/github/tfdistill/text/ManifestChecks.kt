@@ -40,12 +40,18 @@ internal object ManifestChecks {
         val expected = "one: the app begins with text"
         val tokenizer = present(card.tokenizer, "tokenizer of ${card.name}", expected)
         require(
-            tokenizer.kind == TokenizerRecord.WORDPIECE,
+            tokenizer.kind in Tokenizer.KINDS,
             "kind of the tokenizer",
-            TokenizerRecord.WORDPIECE,
+            "one of ${Tokenizer.KINDS.keys}",
             tokenizer.kind,
         )
         val task = present(card.task, "task of ${card.name}", "what the answers mean")
+        require(
+            tokenizer.prompt.isEmpty() || task.kind != TaskKind.SPAN && task.kind != TaskKind.TOKEN,
+            "prompt of the tokenizer",
+            "none before questions and words to tag",
+            tokenizer.prompt,
+        )
         require(card.signatures.isNotEmpty(), "signatures", "at least one", "none")
         val longest = card.signatures.values.maxOf { it.sequenceLength }
         require(
@@ -70,9 +76,18 @@ internal object ManifestChecks {
         }
         card.confidence?.let(::checkConfidence)
         if (task.kind == TaskKind.SPAN) {
-            val span = present(task.span, "span of the task", "how answers are read off")
-            checkSpan(span, tokenizer.maxLength)
+            present(task.span, "span of the task", "how answers are read off")
         }
+    }
+
+    /** Checks that texts have room between the special tokens of a tokenizer. */
+    fun check(card: Manifest, tokenizer: Tokenizer) {
+        val record = checkNotNull(card.tokenizer)
+        val task = checkNotNull(card.task)
+        val least = tokenizer.leastOfPair
+        val fits = !task.pair || record.maxLength >= least
+        require(fits, "max_length of the tokenizer", "at least $least", record.maxLength)
+        if (task.kind == TaskKind.SPAN) checkSpan(checkNotNull(task.span), record.maxLength - least)
     }
 
     /** Checks that a model file has the signatures of its manifest, with the same tensors. */
@@ -172,12 +187,11 @@ internal object ManifestChecks {
         }
     }
 
-    private fun checkSpan(span: SpanRecord, longest: Int) {
-        val room = longest - 3 - span.maxQuestionLength
+    private fun checkSpan(span: SpanRecord, room: Int) {
         require(
-            span.maxQuestionLength >= 1 && room >= 1,
+            span.maxQuestionLength in 1 until room,
             "max_question_length",
-            "1 to ${longest - 4}",
+            "1 to ${room - 1}",
             span.maxQuestionLength,
         )
         require(

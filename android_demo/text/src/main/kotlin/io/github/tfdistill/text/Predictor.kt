@@ -45,6 +45,7 @@ public sealed interface Outcome {
  * @property sure whether the file promises that at most a share of such answers is wrong; null
  *   where it promises nothing. A text that is recognised as unlike the training texts is not sure;
  *   the promise itself is not tested on texts of another kind than those that it was fitted on
+ * @property unknownToken the one among the tokens that stands for what is not in the vocabulary
  */
 public data class Prediction(
     val outcome: Outcome,
@@ -56,6 +57,7 @@ public data class Prediction(
     val inferenceMs: Double,
     val probability: Double? = null,
     val sure: Boolean? = null,
+    val unknownToken: String? = null,
 ) {
     /** The class of the text; null for other outcomes. */
     val label: String?
@@ -269,6 +271,7 @@ public class Predictor(
             encodings.size,
             tokenizerNs / 1e6,
             inferenceNs / 1e6,
+            unknownToken = bundle.vocabulary.run { token(unknownId) },
         )
     }
 }

@@ -51,7 +51,7 @@ internal class Spans(
                 it.copyOf(minOf(it.size, rules.maxQuestionLength))
             }
         val pieces = tokenizer.pieces(context)
-        val room = max - 3 - questionIds.size
+        val room = max - tokenizer.leastOfPair - questionIds.size
         val step = minOf(rules.docStride, room) // a larger step would leave pieces out
         val starts = ArrayList<Int>()
         var next = 0
@@ -64,7 +64,8 @@ internal class Spans(
             starts.map { first ->
                 val count = minOf(room, pieces.size - first)
                 val part = pieces.ids.copyOfRange(first, first + count)
-                Window(tokenizer.join(questionIds, part, max), questionIds.size + 2, first, count)
+                val textStart = questionIds.size + tokenizer.leastOfPair - 1
+                Window(tokenizer.join(questionIds, part, max), textStart, first, count)
             }
         return Question(context, windows, pieces, bestWindows(windows, pieces.size))
     }

@@ -6,88 +6,120 @@ package io.github.tfdistill.text
  *
  * A special token that a user typed ("</s>") is that token, as there. Time is proportional to the
  * length of the text.
+ *
+ * @param scores of the tokens, in the order of their ids
+ * @param added tokens that are looked for in the text as it is
  */
 internal class UnigramTokenizer(
-    override val vocabulary: Vocabulary,
-    private val pieces: UnigramPieces,
+    vocabulary: Vocabulary,
+    private val scores: DoubleArray,
     private val charsMap: CharsMap,
     private val added: List<AddedToken>,
-    truncation: Truncation = Truncation.END,
-) : Tokenizer(truncation) {
-    override val separators: Int = 2
-    override val secondType: Int = 0
-    private val firstLetters = added.map { it.content[0] }.toSet()
+    truncation: Truncation,
+    prompt: String,
+) : Tokenizer(vocabulary, separators = 2, secondType = 0, truncation, prompt) {
+    private val unknownScore = scores.min() - UNKNOWN_PENALTY
 
     override fun pieces(text: String): Pieces {
-        val ids = Growing()
-        val starts = Growing()
-        val ends = Growing()
-        fun add(id: Int, start: Int, end: Int) {
-            ids.add(id)
-            starts.add(start)
-            ends.add(end)
-        }
+        val hasPairs = text.any { it.isSurrogate() } // halves of them, too
+        val clean = if (hasPairs) text.replace(Regex("\\p{Cs}"), "\uFFFD") else text
+        val pieces = PieceList()
         var begin = 0
         var index = 0
-        while (index < text.length) {
-            val token = if (text[index] in firstLetters) tokenAt(text, index) else null
+        while (index < clean.length) {
+            val token =
+                added
+                    .filter { clean.startsWith(it.content, index) }
+                    .maxByOrNull { it.content.length }
             if (token == null) {
                 index++
                 continue
             }
             var start = index
-            while (
-                token.takesBlanks && start > begin && text[start - 1].code in WHITE_SPACE
-            ) start--
-            cut(text, begin, start, ::add)
+            while (token.lstrip && start > begin && clean[start - 1].code in WHITE_SPACE) start--
+            cut(clean, begin, start, pieces)
             index += token.content.length
-            add(token.id, start, index)
+            pieces.add(token.id, start, index)
             begin = index
         }
-        cut(text, begin, text.length, ::add)
-        return Pieces(ids.toArray(), starts.toArray(), ends.toArray())
+        cut(clean, begin, clean.length, pieces)
+        return pieces.toPieces()
     }
 
-    private fun tokenAt(text: String, index: Int): AddedToken? =
-        added.filter { text.startsWith(it.content, index) }.maxByOrNull { it.content.length }
-
-    private fun cut(text: String, from: Int, to: Int, add: (Int, Int, Int) -> Unit) {
-        if (from == to) return
-        val letters = charsMap.letters(text, from, to)
-        var begin = 0
-        for (index in 0..letters.size) {
-            if (index < letters.size && letters.codePoints[index] !in WHITE_SPACE) continue
-            if (begin < index) cutWord(letters, begin, index, add)
-            begin = index + 1
-        }
-    }
-
-    /** Cuts a word, before which the mark of a blank is put unless it begins with one. */
-    private fun cutWord(letters: Letters, from: Int, to: Int, add: (Int, Int, Int) -> Unit) {
-        val more = if (letters.codePoints[from] == BLANK) 0 else 1
-        val points = IntArray(to - from + more)
-        points[0] = BLANK
-        letters.codePoints.copyInto(points, more, from, to)
-        var begin = 0
-        for (index in 1..points.size) {
-            if (index < points.size && points[index] != BLANK) continue
-            pieces.forEachPiece(points, begin, index) { id, first, end ->
-                val last = from + end - 1 - more
-                add(
-                    id,
-                    letters.starts[from + maxOf(first - more, 0)],
-                    letters.ends[maxOf(last, from)],
-                )
+    /** Cuts what stands between added tokens: words, each with the mark of a blank before it. */
+    private fun cut(text: String, from: Int, to: Int, pieces: PieceList) {
+        val letters = charsMap.normalize(text, from, to)
+        val marked = StringBuilder()
+        val places = Growing(letters.text.length)
+        var isFirst = true
+        for ((index, letter) in letters.text.withIndex()) {
+            val blank = letter.code in WHITE_SPACE
+            if (!blank && isFirst && letter != MARK) {
+                marked.append(MARK)
+                places.add(letters.places[index])
             }
-            begin = index
+            if (!blank) {
+                marked.append(letter)
+                places.add(letters.places[index])
+            }
+            isFirst = blank
+        }
+        var word = 0
+        while (word < marked.length) {
+            val next = marked.indexOf(MARK, word + 1).let { if (it < 0) marked.length else it }
+            val ends = bestEnds(marked.substring(word, next))
+            var begin = word
+            while (begin < next) {
+                val end = word + ends[begin - word]
+                val id = vocabulary.id(marked.substring(begin, end)) ?: vocabulary.unknownId
+                val last = text.offsetByCodePoints(places[end - 1], 1)
+                pieces.add(id, places[begin], last)
+                begin = end
+            }
+            word = next
         }
     }
 
-    /** A token that is looked for in the text as it is, with the white space before it or not. */
-    internal class AddedToken(val content: String, val id: Int, val takesBlanks: Boolean)
+    /**
+     * Finds the pieces of the greatest sum of scores, and says where each ends by where it begins.
+     *
+     * Neighbouring characters without a piece are one. Of equal sums the one counts whose last
+     * piece begins first, as in the library.
+     */
+    private fun bestEnds(word: String): IntArray {
+        val sums = DoubleArray(word.length + 1) { Double.NEGATIVE_INFINITY }
+        val begins = IntArray(word.length + 1)
+        val unknown = BooleanArray(word.length + 1)
+        sums[0] = 0.0
+        for (begin in word.indices) {
+            if (sums[begin].isInfinite()) continue // between the halves of a pair
+            val next = begin + Character.charCount(word.codePointAt(begin))
+            var hash = 0
+            for (end in begin + 1..minOf(word.length, begin + maxOf(vocabulary.longest, 2))) {
+                hash = 31 * hash + word[end - 1].code // as hashCode of a String
+                val id = vocabulary.find(word, begin, end, hash)
+                if (id < 0 && end != next) continue
+                val sum = sums[begin] + if (id < 0) unknownScore else scores[id]
+                if (sum <= sums[end]) continue
+                sums[end] = sum
+                begins[end] = begin
+                unknown[end] = id < 0 || id == vocabulary.unknownId
+            }
+        }
+        val ends = IntArray(word.length + 1)
+        var end = word.length
+        while (end > 0) {
+            var begin = begins[end]
+            while (unknown[end] && begin > 0 && unknown[begin]) begin = begins[begin]
+            ends[begin] = end
+            end = begin
+        }
+        return ends
+    }
 
     private companion object {
-        const val BLANK = 0x2581
-        val WHITE_SPACE = CharacterClass("9-D 20 85 A0 1680 2000-200A 2028-2029 202F 205F 3000")
+        const val UNKNOWN_PENALTY = 10.0
+        const val MARK = '\u2581'
+        val WHITE_SPACE = CharacterClass("9-D 20 85", UnicodeClasses.WHITE_SPACE)
     }
 }

@@ -9,12 +9,11 @@ package io.github.tfdistill.text
 public class WordPieceTokenizer
 @JvmOverloads
 constructor(
-    override val vocabulary: Vocabulary,
+    vocabulary: Vocabulary,
     lowerCase: Boolean,
     truncation: Truncation = Truncation.END,
-) : Tokenizer(truncation) {
-    override val separators: Int = 1
-    override val secondType: Int = 1
+    prompt: String = "",
+) : Tokenizer(vocabulary, separators = 1, secondType = 1, truncation, prompt) {
     private val normalizer = Normalizer(lowerCase)
 
     /** Splits a text into BERT's words, normalised. */
@@ -27,17 +26,13 @@ constructor(
 
     override fun pieces(text: String): Pieces {
         val letters = normalizer.letters(text)
-        val ids = Growing()
-        val starts = Growing()
-        val ends = Growing()
+        val pieces = PieceList()
         forEachWord(letters) { from, to ->
             splitWord(letters.codePoints, from, to) { id, first, end ->
-                ids.add(id)
-                starts.add(letters.starts[first])
-                ends.add(letters.ends[end - 1])
+                pieces.add(id, letters.starts[first], letters.ends[end - 1])
             }
         }
-        return Pieces(ids.toArray(), starts.toArray(), ends.toArray())
+        return pieces.toPieces()
     }
 
     private inline fun forEachWord(letters: Letters, use: (Int, Int) -> Unit) {
@@ -95,6 +90,11 @@ constructor(
     }
 
     internal companion object {
+        fun read(content: ByteArray, record: TokenizerRecord): WordPieceTokenizer =
+            record.run {
+                WordPieceTokenizer(Vocabulary.parse(content), lowerCase, truncation, prompt)
+            }
+
         /** A longer word is [UNK]. */
         const val MAX_CHARACTERS = 100
         private val ALONE =

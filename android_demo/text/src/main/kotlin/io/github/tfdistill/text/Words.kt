@@ -12,8 +12,8 @@ internal class TaggedInput(val encoding: Encoding, val firstPieces: IntArray) {
         }
 
         /**
-         * Encodes words one by one; a word without a piece becomes [UNK], so that every word is
-         * answered for.
+         * Encodes words one by one; a word without a piece becomes an unknown one, so that every
+         * word is answered for.
          *
          * Words that do not fit into a row go on in the next; only a single word that is longer by
          * itself is cut.

@@ -25,7 +25,7 @@ class ConfidenceTest {
         val card = bundle.manifest
         val changed = card.copy(confidence = edit(confidence), task = card.task?.copy(kind = kind))
         ManifestChecks.check(changed)
-        return Bundle(bundle.name, bundle.entry, changed, bundle.vocabulary)
+        return Bundle(bundle.name, bundle.entry, changed, bundle.tokenizer)
     }
 
     @Test
@@ -80,7 +80,7 @@ class ConfidenceTest {
     fun `a text without the second one, or with one too many, is refused`() {
         val bundle = opened(cases.first())
         val alone = bundle.manifest.copy(task = bundle.task.copy(pair = false))
-        val single = Bundle(bundle.name, bundle.entry, alone, bundle.vocabulary)
+        val single = Bundle(bundle.name, bundle.entry, alone, bundle.tokenizer)
         val tags = opened(cases[2])
         for ((model, second) in listOf(bundle to null, single to "a film", tags to "a film")) {
             val predictor = Predictor(model, Replay(model, Resources))

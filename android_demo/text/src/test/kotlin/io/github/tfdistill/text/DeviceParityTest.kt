@@ -96,7 +96,7 @@ class DeviceParityTest {
     fun `of several labels those that apply count, and not which is the largest`() {
         val task = pairs.task.copy(kind = TaskKind.MULTI_LABEL)
         val card = pairs.manifest.copy(task = task, softmax = false, confidence = null)
-        val bundle = Bundle(pairs.name, pairs.entry, card, pairs.vocabulary)
+        val bundle = Bundle(pairs.name, pairs.entry, card, pairs.tokenizer)
         val golden = GoldenExamples.read(bundle, Resources)
         fun changed(change: (Float) -> Float) =
             AnswerCheck(bundle, golden).parity(Replay(bundle, Resources, change)).changed
