@@ -8,7 +8,7 @@ import pytest
 import toys
 import unigrams
 
-from tfdistill import cli, config, manifest, models, weights
+from tfdistill import cli, config, manifest, models, results, weights
 from tfdistill.commands.models import general_of
 from tfdistill.tokenization import unigram
 from tfdistill.tokenization.reading import exported_tokenizer
@@ -76,8 +76,10 @@ def test_the_page_has_a_line_for_the_table_of_words(inputs, capsys, of_many_lang
     command = ["quickstart", "--teacher", str(inputs / "teacher"), "--student", "pruned:layers=1"]
     command += ["--data", str(inputs / "moods.csv"), "--out", str(inputs / "run"), "--dry-run"]
     assert cli.main([*command, "--size-mb", "1"]) == 0
-    assert "word table: " in (page := capsys.readouterr().out)
-    assert "in 4 bits and two factors" in page
+    assert "word table: 62 pieces x 12, 744 B" in (page := capsys.readouterr().out)
+    assert "within 1 MB it fits as dynamic_wi8_afp32" in page
+    assert cli.main([*command, "--size-mb", "0.001"]) == 0
+    assert "within 0.001 MB it is too large" in capsys.readouterr().out
 
 
 def test_distill_cuts_alike_and_its_plan_says_so(inputs, capsys, of_many_languages):
@@ -137,3 +139,37 @@ def test_an_encoder_is_cut_and_exported_without_training(inputs, tmp_path, capsy
     with TfliteModel(tmp_path / "out" / "model.tflite") as file:
         received = file.predict(encoded.row(0), encoded.row_types(0), pad_id=encoded.pad_id)
     np.testing.assert_allclose(np.ravel(received), expected[0], atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.spine
+def test_a_quickstart_ships_the_cut_vocabulary_and_compares_with_the_whole(
+    inputs, tmp_path, capsys, of_many_languages
+):
+    out = tmp_path / "run"
+    command = ["quickstart", "--teacher", str(inputs / "teacher"), "--student", "pruned:layers=1"]
+    command += ["--data", str(inputs / "moods.csv"), "--out", str(out)]
+    settings = [
+        "teacher.finetune.min_steps=4",
+        "teacher.finetune.epochs=1",
+        "stages.joint.epochs=1",
+    ]
+    settings += [
+        "stages.joint.min_steps=null",
+        "teacher.allow_weak=true",
+        "student.allow_weak=true",
+    ]
+    settings += ["benchmark.runs=3", "benchmark.min_seconds=0", "benchmark.repetitions=1"]
+    settings += ["teacher.export=false"]
+    assert cli.main([*command, *(part for each in settings for part in ("--set", each))]) == 0
+
+    page, told = capsys.readouterr()
+    metrics = results.read_result_file(out / results.METRICS_FILE, results.RunMetrics)
+    scores = {row.name: row.metrics for row in metrics.baselines}
+    assert scores["frozen_teacher_uncut"] == scores["frozen_teacher"], "no text lost a piece"
+    assert metrics.vocabulary.num_pieces < 80 and "  test: 0.0% of " in page
+    assert told.count("vocabulary: ") == 2, "the plan and the run"
+    card = manifest.read_manifest(out / "export")
+    tokenizer = exported_tokenizer(out / "export", card.tokenizer)
+    assert tokenizer.vocab_size == metrics.vocabulary.num_pieces
+    assert "was cut to" in (out / "report.md").read_text(encoding="utf-8")

@@ -55,7 +55,7 @@ def file_bytes(config: models.EncoderConfig, length: int, num_lengths: int, quan
 
     A weight takes a byte in all formats of integers: those of four bits keep the table in eight.
     """
-    weight = {"float32": 4, "float16": 2}.get(quantize, 1)
+    weight = bytes_of_weight(quantize)
     size = stored(config, length) @ np.array([7000, 21000, weight, weight, 4])
     return float(size) + 14600 * config.num_layers * (num_lengths - 1)
 
@@ -72,13 +72,23 @@ def small_bytes(
     width, rank = config.embedding_size or config.hidden_size, _rank(config)
     whole = file_bytes(config, length, num_lengths, quantize)
     second = rank * width if rank < width else 0
-    table = config.vocab_size * width * {"float32": 4, "float16": 2}.get(quantize, 1)
+    table = config.vocab_size * width * bytes_of_weight(quantize)
     return min(whole, whole - table + config.vocab_size * small_word_bytes(config) + second)
 
 
 def small_word_bytes(config: models.EncoderConfig) -> float:
     """The bytes of a word in the table of `small_bytes`."""
-    return _rank(config) * (1 / 2 + 2 / 32)
+    return word_bytes_in_4_bits(_rank(config))
+
+
+def word_bytes_in_4_bits(width: int) -> float:
+    """The bytes of a word of so many numbers in four bits, scales included."""
+    return width * (1 / 2 + 2 / 32)
+
+
+def bytes_of_weight(quantize: str) -> int:
+    """The bytes of a weight of a matrix; see `file_bytes`."""
+    return {"float32": 4, "float16": 2}.get(quantize, 1)
 
 
 def _rank(config: models.EncoderConfig) -> int:

@@ -338,12 +338,15 @@ COMMANDS = (
         arguments=_arguments,
         execute=_quickstart,
         usual=(
-            "--teacher --data --label-column --student --latency-ms --size-mb --max-minutes "
+            "--teacher --data --label-column --student --languages --latency-ms --size-mb "
+            "--max-minutes "
             "--out --resume --dry-run"
         ),
         examples=(
             "quickstart --teacher bert-base-uncased --data intents.csv --latency-ms 3 --size-mb 8 "
             "--max-minutes 15",
+            "quickstart --teacher ./multilingual-e5-small --data tickets.csv --languages de,hi "
+            "--size-mb 9",
             "quickstart --teacher ./bert-reviews --data reviews.csv --label-column stars "
             "--kind regression --student pruned:layers=2,ffn=384 --out runs/reviews",
         ),

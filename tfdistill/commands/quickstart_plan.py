@@ -133,17 +133,24 @@ class QuickstartPlan:
         """A line about the table of words, where the vocabulary is cut."""
         if self.recipe.data.cut is None:
             return []
-        shape = self.student
+        shape, quantize = self.student, self.recipe.export.quantize
         width, words = shape.embedding_size or shape.hidden_size, shape.vocab_size
-        as_bytes = {"float32": 4, "float16": 2}.get(self.recipe.export.quantize, 1)
-        whole = quantities.size(as_bytes * width * words)
-        least = quantities.size(words * costs.small_word_bytes(shape))
-        sized = f"; a size asks for down to {least}, in 4 bits and two factors"
-        bounded = self.recipe.export.size_mb is not None
-        return [
-            f"word table: {words:,} pieces x {width}, {whole} as {self.recipe.export.quantize}"
-            + (sized if bounded else "")
-        ]
+        whole = costs.bytes_of_weight(quantize) * width * words
+        line = f"word table: {words:,} pieces x {width}, {quantities.size(whole)} as {quantize}"
+        size_mb, size_bytes = self.recipe.export.size_mb, self.size_bytes
+        if size_mb is None or size_bytes is None:
+            return [line]
+        lengths = durations.file_lengths(self.recipe, self.tokens, shape)
+        form = (shape, max(lengths), len(lengths), quantize)
+        room = 1e6 * size_mb - (costs.file_bytes(*form) - whole)
+        forms = {
+            f"as {quantize}": whole,
+            "in 4 bits": words * costs.word_bytes_in_4_bits(width),
+            "in 4 bits and two factors": words * costs.small_word_bytes(shape),
+        }
+        fitting = next((name for name, count in forms.items() if count <= room), None)
+        fits = f"fits {fitting}, {quantities.size(forms[fitting])}" if fitting else "is too large"
+        return [f"{line}; within {size_mb:g} MB it {fits}"]
 
     def as_json(self) -> dict[str, Any]:
         """The page as a value."""

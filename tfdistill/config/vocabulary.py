@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import pydantic
 
-from tfdistill.config.schema import Section, described
+from tfdistill.config.schema import Section, described, each_once
 from tfdistill.config.training import PathText
 
 
@@ -16,7 +18,7 @@ class CutConfig(Section):
     that these texts lack are cut into smaller pieces.
     """
 
-    languages: tuple[str, ...] = described(
+    languages: Annotated[tuple[str, ...], pydantic.AfterValidator(each_once)] = described(
         (),
         "languages of the texts to come, such as de,hi: the vocabulary is cut to their 80,000 most "
         "frequent words (needs tfdistill[languages])",

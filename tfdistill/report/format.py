@@ -34,6 +34,7 @@ _BASELINES = {
     "tfidf": "TF-IDF and a linear model",
     "word_vectors": "The teacher’s word vectors and a linear model",
     "frozen_teacher": "The frozen teacher and a linear model",
+    "frozen_teacher_uncut": "The same with its whole vocabulary",
     "tfidf_cosine": "TF-IDF",
     "mean_word_vectors": "The mean of the teacher’s word vectors",
     "no_teacher": "The same student without a teacher",

@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import analysis, config, models, results, training
+from tfdistill import analysis, config, models, results, training, weights
 from tfdistill.data import answers, batches
-from tfdistill.run import students
+from tfdistill.run import corpora, cutting, students
 from tfdistill.run.folder import RunContext
 from tfdistill.run.initialise import new_student
 from tfdistill.run.lessons import num_batches
@@ -26,6 +26,7 @@ from tfdistill.training import precision
 
 _MOST_EXAMPLES = 20_000  # training texts; more change a linear model little and cost minutes
 _MOST_STATES = 10_000  # training texts that the teacher reads for "frozen_teacher"
+_MOST_UNCUT = 2_000  # texts that the uncut teacher reads, to compare with that
 _STAGE = "no_teacher_baseline"
 _TIMED = 100  # development texts that a latency is the median of
 
@@ -47,10 +48,11 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
     pairs of words, "word_vectors" one over the mean of the teacher's word vectors, "frozen_teacher"
     one over the mean of its last hidden states: of the teacher before it was fine-tuned where the
     run knows that one, since what a fine-tuned teacher knows of the task is what the student is
-    there to learn. Numbers are regressed. Tasks over words or spans have none of these, a BiLSTM
-    teacher has no hidden states, and one that is known by its answers alone neither these nor word
-    vectors. "no_teacher", only with ``baselines: all``, is the student with the same start, trained
-    on gold labels alone for as many batches.
+    there to learn; of few texts also of that one before its vocabulary was cut. Numbers are
+    regressed. Tasks over words or spans have none of these, a BiLSTM teacher has no hidden states,
+    and one that is known by its answers alone neither these nor word vectors. "no_teacher", only
+    with ``baselines: all``, is the student with the same start, trained on gold labels alone for as
+    many batches.
 
     Of an embedding "tfidf_cosine" and "mean_word_vectors" are vectors by themselves, compared by
     cosine: TF-IDF of words and pairs of words, and the mean of the teacher's word vectors, where it
@@ -118,6 +120,10 @@ def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
             before = _knows_general(context.recipe)
             note = "the teacher before fine-tuning" if before else results.FINE_TUNED
             yield "frozen_teacher", (functools.partial(_linear, _states, most=_MOST_STATES), note)
+            data = context.data.of_task
+            rows = len(data.train_examples) + len(data.dev_examples)
+            if before and cutting.record_of(context.root) is not None and rows <= _MOST_UNCUT:
+                yield "frozen_teacher_uncut", (functools.partial(_linear, _uncut), results.UNCUT)
     if context.recipe.baselines == "all":
         yield "no_teacher", (_no_teacher, "")
 
@@ -150,7 +156,9 @@ def _linear(make: _Features, context: RunContext, most: int = _MOST_EXAMPLES) ->
         )
     else:
         logits = model.predict(features(dev))
-    answer = None if make is _states else lambda i: model.predict(features(dev.select([i])))
+    answer = (
+        None if make in (_states, _uncut) else lambda i: model.predict(features(dev.select([i])))
+    )
     return logits, size + model.num_weights, answer
 
 
@@ -181,6 +189,17 @@ def _states(context: RunContext) -> tuple[Any, Any, Callable[[Any], Any], int]:
     """Means of the teacher's last hidden states."""
     data, teachers = context.data.of_task, context.teachers
     encoder = teachers.general if _knows_general(context.recipe) else teachers.task
+    size = sum(weight.shape.num_elements() for weight in encoder.weights)
+    return data.train.encoded, data.dev.encoded, functools.partial(mean_states, encoder), size
+
+
+def _uncut(context: RunContext) -> tuple[Any, Any, Callable[[Any], Any], int]:
+    """The same of the teacher whose vocabulary is whole."""
+    recipe = config.saved_recipe(context.root)
+    assert recipe is not None  # a run writes it first
+    source = recipe.teacher.general or recipe.teacher.source
+    data = context.data.of_task.read_by(corpora.tokenizer_of(recipe.data, source))
+    encoder = weights.load_encoder(source)
     size = sum(weight.shape.num_elements() for weight in encoder.weights)
     return data.train.encoded, data.dev.encoded, functools.partial(mean_states, encoder), size
 

@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 
 FOLDER = pathlib.PurePath("data", "cut")
 RECORD = "vocabulary.json"
+_TEACHER = ("teacher", "source")
 _COMPARED = 100  # texts whose ids are compared when a folder is written
 Sets = tuple[tasks.Examples, tasks.Examples, tasks.Examples | None]
 
@@ -52,7 +53,8 @@ def cut_models(recipe: config.Recipe, root: pathlib.Path, sets: Sets) -> config.
     `sets` are the training, the development and the unlabelled texts; the first and the last choose
     the pieces.
     """
-    if recipe.data.cut is None or record_of(root) is not None:
+    done = record_of(root) is not None and _folder_of(root, _TEACHER).is_dir()
+    if recipe.data.cut is None or done:
         return with_cut_models(recipe, root)
     train, dev, further = sets
     settings = recipe.data
@@ -87,7 +89,7 @@ def cut_models(recipe: config.Recipe, root: pathlib.Path, sets: Sets) -> config.
 def _models_of(recipe: config.Recipe) -> dict[tuple[str, str], str]:
     """Section and key of a recipe -> the model there, of those that may read its vocabulary."""
     teacher, student = recipe.teacher, recipe.student
-    named = {("teacher", "source"): teacher.source, ("teacher", "general"): teacher.general or ""}
+    named = {_TEACHER: teacher.source, ("teacher", "general"): teacher.general or ""}
     if config.is_checkpoint(student.preset):
         named["student", "preset"] = student.preset
     if student.initialise not in config.STARTS:
