@@ -77,7 +77,7 @@ def test_the_texts_that_lose_their_middle_are_cut_as_the_tokenizer_cuts_them():
 
 def test_the_small_unigram_tokenizer_is_what_python_writes():
     path = vectors.RESOURCES / "unigram.json"
-    assert path.read_text("utf-8") == vectors.unigram().json_text
+    assert path.read_text("utf-8") == vectors.unigram().file_text
     ours = read_unigram(path, json.loads(path.read_bytes()))
     assert len(set(ours.scores.tolist())) < ours.vocab_size / 4  # ties matter
 
@@ -90,7 +90,7 @@ def test_the_pieces_of_odd_texts_are_those_of_the_library():
 
 
 def test_the_small_table_replaces_what_it_names():
-    table = tokenizers.Tokenizer.from_str(vectors.unigram().json_text).normalizer
+    table = tokenizers.Tokenizer.from_str(vectors.unigram().file_text).normalizer
     others = {"ｶﾞ": "カﾞ", "A\u0301": "a"}  # six bytes are not one key, and the shorter key counts
     for key, replacement in vectors.NORMALIZED.items():
         assert table.normalize_str(f"x{key}") == f"x{others.get(key, replacement)}"

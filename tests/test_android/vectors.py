@@ -1,6 +1,6 @@
 """What the Kotlin tests compare with: made here once, checked in, and checked again by the tests.
 
-To write the files anew: `python tests/test_android/vectors.py`; with names of toys behind it, such
+To write the files anew: `PYTHONPATH=tests python tests/test_android/vectors.py`; with names of toys behind it, such
 as `vectors`, only those. They are the resources of text's tests in android_demo: words.jsonl,
 places.jsonl, cut.jsonl and statistics.json beside `bundles`, four toy models as
 `tfdistill export --android` puts them into an app; in one of them an index of `tfdistill index`;
@@ -11,7 +11,6 @@ unigram.jsonl: what the library `tokenizers` makes of odd texts with it.
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import json
 import pathlib
@@ -24,6 +23,7 @@ from unittest import mock
 
 import numpy as np
 import tokenizers
+from unigrams import charsmap
 
 import export
 from export.checking.outputs import model_logits
@@ -155,37 +155,6 @@ UNIGRAM_PIECES = (
 )
 
 
-def charsmap(replacements: dict[str, str]) -> str:
-    """A `precompiled_charsmap`: a double array over the UTF-8 of the keys, and the replacements."""
-    places, texts = {}, b""
-    for key, replacement in replacements.items():
-        places[key.encode()] = len(texts)
-        texts += replacement.encode() + b"\0"
-    units, taken = {0: 0}, {0}
-
-    def add(node: int, keys: list[bytes]) -> None:
-        labels = sorted({key[0] if key else 0 for key in keys})
-        base = next(b for b in range(1, 1 << 20) if not any(b ^ label in taken for label in labels))
-        taken.update(base ^ label for label in labels)
-        units[node] |= (node ^ base) << 10 | (0x100 if b"" in keys else 0)
-        for label in labels:
-            units[base ^ label] = label
-            rest = [key[1:] for key in keys if key and key[0] == label]
-            if label:
-                prefixes[base ^ label] = prefixes[node] + bytes([label])
-                add(base ^ label, rest)
-            else:
-                units[base] = 1 << 31 | places[prefixes[node]]
-
-    prefixes = {0: b""}
-    add(0, list(places))
-    array = np.zeros(max(units) + 1, np.uint32)
-    array[list(units)] = list(units.values())
-    content = array.astype("<u4").tobytes()
-    whole = len(content).to_bytes(4, "little") + content + texts
-    return base64.b64encode(whole).decode("ascii")
-
-
 def unigram() -> Unigram:
     """A tokenizer of few pieces, some of equal scores, with a small table."""
     random = np.random.default_rng(6)
@@ -197,7 +166,7 @@ def unigram() -> Unigram:
 
 def unigram_lines() -> list[dict[str, Any]]:
     """Odd texts with the ids and places (UTF-16) of their pieces, and the ids of pairs."""
-    fast = tokenizers.Tokenizer.from_str(unigram().json_text)
+    fast = tokenizers.Tokenizer.from_str(unigram().file_text)
     random = np.random.default_rng(8)
     parts = [
         *NORMALIZED,
@@ -521,7 +490,7 @@ def main(names: Sequence[str]) -> None:
         "words.jsonl": jsonl(words_lines()),
         "places.jsonl": jsonl(places_lines(vocab_file)),
         "cut.jsonl": jsonl(cut_lines(vocab_file)),
-        "unigram.json": unigram().json_text,
+        "unigram.json": unigram().file_text,
         "unigram.jsonl": jsonl(unigram_lines()),
         "statistics.json": json.dumps(statistics(), indent=1) + "\n",
         "search.json": json.dumps(searches(indexed), indent=1) + "\n",

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def load_data(
-    path: files.Path | parquet.Template,
+    path: files.Path | parquet.Frame,
     tokenizer: str | os.PathLike[str],
     *,
     task: str | None = None,

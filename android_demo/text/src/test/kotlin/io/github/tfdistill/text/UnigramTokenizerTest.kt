@@ -15,7 +15,7 @@ import org.junit.Test
 class UnigramTokenizerTest {
     private val file = Resources.text("unigram.json")
     private val tokenizer = read(file)
-    private val table = Regex("\"precompiled_charsmap\": \"(.*?)\"").find(file)!!.groupValues[1]
+    private val table = Regex("\"precompiled_charsmap\":\"(.*?)\"").find(file)!!.groupValues[1]
 
     private fun read(content: String, truncation: Truncation = Truncation.END) =
         UnigramFile.read(content.toByteArray(), record(truncation))
@@ -162,7 +162,7 @@ class UnigramTokenizerTest {
 
     @Test
     fun `a file that cannot be right is refused`() {
-        val score = Regex("\\[\"▁film\", ([-.\\d]+)]").find(file)!!
+        val score = Regex("\\[\"▁film\",([-.\\d]+)]").find(file)!!
         val edits =
             listOf(
                 score.value to "[\"▁film\", NaN]" to "score",
@@ -173,21 +173,21 @@ class UnigramTokenizerTest {
                 score.value to "\"▁film\"" to "vocab",
                 score.value to "[\"▁good\", -1.0]" to "'▁good' on 6 and 7",
                 score.value to "[\"▁film\", -1.0]]" to "received",
-                "[\"<pad>\", 0.0]" to "[\"<pat>\", 0.0]" to "without [<pad>]",
-                "\"unk_id\": 3" to "\"unk_id\": 2" to "model",
-                "\"unk_id\": 3" to "\"unk_id\": null" to "model",
-                "\"byte_fallback\": false" to "\"byte_fallback\": true" to "model",
+                "[\"<pad>\",0.0]" to "[\"<pat>\",0.0]" to "without [<pad>]",
+                "\"unk_id\":3" to "\"unk_id\":2" to "model",
+                "\"unk_id\":3" to "\"unk_id\":null" to "model",
+                "\"byte_fallback\":false" to "\"byte_fallback\":true" to "model",
                 "\"Unigram\"" to "\"BPE\"" to "model",
                 "\"Precompiled\"" to "\"NFKC\"" to "normalizer",
                 "\"always\"" to "\"first\"" to "pre_tokenizer",
-                "\"rstrip\": false" to "\"rstrip\": true" to "added_tokens",
-                "\"id\": 0, \"content\": \"<s>\"" to
-                    "\"id\": 1, \"content\": \"<s>\"" to
+                "\"rstrip\":false" to "\"rstrip\":true" to "added_tokens",
+                "\"id\":0,\"content\":\"<s>\"" to
+                    "\"id\":1,\"content\":\"<s>\"" to
                     "added_tokens",
-                "\"content\": \"<s>\"" to "\"content\": \"<t>\"" to "added_tokens",
-                "\"content\": \"<s>\"" to "\"content\": \"\"" to "added_tokens",
-                "\"content\": \"<s>\"" to "\"content\": 1.5e" to "tokenizer.json",
-                "\"lstrip\": true" to "\"lstrip\": \"yes\"" to "tokenizer.json",
+                "\"content\":\"<s>\"" to "\"content\":\"<t>\"" to "added_tokens",
+                "\"content\":\"<s>\"" to "\"content\":\"\"" to "added_tokens",
+                "\"content\":\"<s>\"" to "\"content\":1.5e" to "tokenizer.json",
+                "\"lstrip\":true" to "\"lstrip\":\"yes\"" to "tokenizer.json",
                 "\"vocab\"" to "\"pieces\"" to "vocab",
                 "\"precompiled_charsmap\"" to "\"table\"" to "charsmap",
                 table to table.dropLast(99) + "!" to "base64",
@@ -217,8 +217,8 @@ class UnigramTokenizerTest {
         val other =
             file
                 .replace("\"▁film\"", "\"\\u2581f\\u0069lm\"")
-                .replace("[\"TM\", ", "[\"\\\\\\\"\", ")
-                .replace(", ", " ,\r\n\t")
+                .replace("[\"TM\",", "[\"\\\\\\\"\",")
+                .replace(",\"", " ,\r\n\t\"")
         val tokenizer = read(other)
         assertEquals(listOf(5, 6), tokenizer.pieces("good film").ids.asList())
         assertEquals("\\\"", tokenizer.pieces("\\\"").ids.last().let(tokenizer.vocabulary::token))
