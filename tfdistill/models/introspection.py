@@ -119,8 +119,8 @@ def config_of(model: keras.Model) -> EncoderConfig:
     num_layers = _num_layers(model)
     words = layer_of(model, "word_embeddings")
     dropout = layer_of(model, "embeddings_dropout").rate
-    own = next((name for name in _HEAD_DROPOUTS if name in names), "embeddings_dropout")
-    head_dropout = layer_of(model, own).rate
+    dropout_layer = next((name for name in _HEAD_DROPOUTS if name in names), "embeddings_dropout")
+    head_dropout = layer_of(model, dropout_layer).rate
     if words.family == "mobilebert":
         return mobilebert.read_config(model, head_dropout=head_dropout)
     types = layer_of(model, "token_type_embeddings") if "token_type_embeddings" in names else None
