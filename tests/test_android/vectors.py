@@ -1,8 +1,8 @@
 """What the Kotlin tests compare with: made here once, checked in, and checked again by the tests.
 
-To write the files anew: `PYTHONPATH=tests python tests/test_android/vectors.py`; with names of toys behind it, such
-as `vectors`, only those. They are the resources of text's tests in android_demo: words.jsonl,
-places.jsonl, cut.jsonl and statistics.json beside `bundles`, four toy models as
+To write the files anew: `PYTHONPATH=tests python tests/test_android/vectors.py`; with names of toys
+behind it, such as `vectors`, only those. They are the resources of text's tests in android_demo:
+words.jsonl, places.jsonl, cut.jsonl and statistics.json beside `bundles`, four toy models as
 `tfdistill export --android` puts them into an app; in one of them an index of `tfdistill index`;
 search.json: what that finds; routes.json: the labels that it gives; confidence.json: how sure
 `tfdistill.predictor` is of the golden texts; unigram.json: a small Unigram tokenizer, and
