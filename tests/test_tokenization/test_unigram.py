@@ -32,32 +32,32 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def theirs(folder):
+def reference(folder):
     return transformers.AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.mark.parametrize("max_length", [4, 7, 16, 128])
 @pytest.mark.parametrize("paired", [False, True])
-def test_ids_and_types_are_those_of_transformers(theirs, folder, max_length, paired):
+def test_ids_and_types_are_those_of_transformers(reference, folder, max_length, paired):
     texts = [text for text in TEXTS if text == text.encode("utf-8", "ignore").decode()]
     pairs = texts[::-1] if paired else None
     tokenizer = reading.read_folder(folder).tokenizer
     rows = tokenizer.encode_batch(texts, pairs, max_length)
-    expected = theirs(texts, pairs, truncation="longest_first", max_length=max_length)["input_ids"]
+    expected = reference(texts, pairs, truncation="longest_first", max_length=max_length)["input_ids"]
     assert [rows.row(index).tolist() for index in range(len(texts))] == expected
     assert not rows.types.any()
-    assert rows.pad_id == theirs.pad_token_id == 1
+    assert rows.pad_id == reference.pad_token_id == 1
     for index in range(0, len(texts), 9):
         pair = pairs[index] if pairs else None
         assert tokenizer.encode(texts[index], pair, max_length) == expected[index]
-    lengths = [len(row) for row in theirs(texts, pairs)["input_ids"]]
+    lengths = [len(row) for row in reference(texts, pairs)["input_ids"]]
     assert tokenizer.lengths(texts, pairs).tolist() == lengths
 
 
-def test_pieces_are_located_as_transformers_locates_them(theirs):
+def test_pieces_are_located_as_transformers_locates_them(reference):
     texts = ["the ＴＨＥ ﬁlm", "अच्छा é film", "a u\u0308ber b"]
     located = unigrams.unigram().locate(texts)
-    there = theirs(texts, add_special_tokens=False, return_offsets_mapping=True)
+    there = reference(texts, add_special_tokens=False, return_offsets_mapping=True)
     assert np.split(located.ids, located.offsets[1:-1])[1].tolist() == there["input_ids"][1]
     places = np.stack([located.starts, located.ends], 1).tolist()
     assert places == [list(place) for row in there["offset_mapping"] for place in row]
@@ -232,8 +232,8 @@ def test_words_that_are_tagged_and_questions_are_framed_by_its_tokens():
     tokenizer = unigrams.unigram()
     rows = encode_words([["good", "film", "§"]], [np.array([1, 0, 2])], tokenizer, 16)
     assert rows.row(0).tolist() == tokenizer.encode("good film §")
-    asked = Question("k", "the film is", "the good bad film was fun " * 4, ("good",), 4)
-    windows = encode_questions([asked], tokenizer, 14, doc_stride=4)
+    question = Question("k", "the film is", "the good bad film was fun " * 4, ("good",), 4)
+    windows = encode_questions([question], tokenizer, 14, doc_stride=4)
     for index in range(len(windows)):
         row = windows.row(index).tolist()
         assert row[:6] == [*tokenizer.encode("the film is")[:4], 2, 2]
