@@ -8,7 +8,7 @@ import unigrams
 
 from tfdistill import errors
 from tfdistill.compress import languages
-from tfdistill.tokenization.unigram import MARK
+from tfdistill.tokenization.unigram import MARK, Unigram
 
 
 def test_words_of_languages_are_kept_by_turns_as_far_as_there_is_room(monkeypatch, tmp_path):
@@ -17,7 +17,8 @@ def test_words_of_languages_are_kept_by_turns_as_far_as_there_is_room(monkeypatc
         available_languages=lambda: lists, top_n_list=lambda code, count: lists[code][:count]
     )
     monkeypatch.setitem(sys.modules, "wordfreq", package)
-    tokenizer = unigrams.unigram()
+    capital = (f"{MARK}Nicht", -9.0)  # the lists of words are in lower case
+    tokenizer = Unigram([*unigrams.pieces(), capital], unigrams.charsmap())
 
     def pieces(**options):
         choice = languages.choose(tokenizer, ["a film"], **options)
@@ -27,6 +28,7 @@ def test_words_of_languages_are_kept_by_turns_as_far_as_there_is_room(monkeypatc
     assert f"{MARK}gut" not in few and "अ" not in few and "3 points" in alone.note
     most, all_of_them = pieces(languages=("de", "hi"))
     assert {MARK + word for word in lists["de"] + lists["hi"]} <= all_of_them and "अ" in all_of_them
+    assert f"{MARK}Nicht" in all_of_them and f"{MARK}Nicht" not in few
     assert "words of de, hi" in most.note and most.num_wanted == len(most.ids)
     bounded, some = pieces(languages=("de", "hi"), vocab_size=most.num_needed + 2)
     assert len(bounded.ids) == most.num_needed + 2 and "had no room" in bounded.note

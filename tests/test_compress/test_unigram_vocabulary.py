@@ -5,7 +5,7 @@ import pytest
 import toys
 import unigrams
 
-from tfdistill import compress
+from tfdistill import compress, models
 from tfdistill.compress import vocabulary
 from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.tokenization.unigram import MARK, Unigram
@@ -37,6 +37,7 @@ def test_a_text_of_kept_pieces_has_the_same_pieces_scores_and_answers_bit_for_bi
     after = read_tokenizer(tmp_path / "tokenizer.json")
 
     assert len(result.old_ids) < 110 and after.pad_id == 1 and after.vocab == result.tokenizer.vocab
+    assert models.config_of(result.model).pad_token_id == 1
     np.testing.assert_array_equal(after.scores, tokenizer.scores[result.old_ids])
     for text in [*TEXTS, "schlecht is the film", "a gut nicht the 7", "dull?"]:
         old, new = tokenizer.encode(text), after.encode(text)

@@ -331,22 +331,20 @@ COMMANDS = (
         "and a held-out set for confidence thresholds (below 2,000 rows: the test set), writes a "
         "recipe and these files into the run folder and runs it: teacher, baselines, student, int8 "
         "file, measurement on this host, report. `tfdistill run` reproduces it. Few "
-        "rows of each label are cross-validated, not split, and train no student. A "
+        "rows of each label are cross-validated, not split, and train no student. Of a teacher of "
+        "many languages the vocabulary is cut first. A "
         "budget of latency or size chooses the largest student within it, measured with random "
         "weights before anything is trained. Before it starts it says what it will do and how long "
         "that takes; --dry-run ends there, with -v after the recipe.",
         arguments=_arguments,
         execute=_quickstart,
         usual=(
-            "--teacher --data --label-column --student --languages --latency-ms --size-mb "
-            "--max-minutes "
+            "--teacher --data --label-column --student --latency-ms --size-mb --max-minutes "
             "--out --resume --dry-run"
         ),
         examples=(
             "quickstart --teacher bert-base-uncased --data intents.csv --latency-ms 3 --size-mb 8 "
             "--max-minutes 15",
-            "quickstart --teacher ./multilingual-e5-small --data tickets.csv --languages de,hi "
-            "--size-mb 9",
             "quickstart --teacher ./bert-reviews --data reviews.csv --label-column stars "
             "--kind regression --student pruned:layers=2,ffn=384 --out runs/reviews",
         ),
