@@ -153,7 +153,9 @@ def _rows(
             continue
         rows = {"": range(len(examples))}
         if named := columns.languages_of(examples):
-            rows |= {each: np.flatnonzero(np.array(named) == each) for each in sorted({*named})}
+            rows |= {
+                each: np.flatnonzero(np.array(named) == each) for each in sorted({*named} - {""})
+            }
         for language, indices in rows.items():
             texts = texts_of(examples.select(indices))
             counts = vocabulary.coverage(tokenizer, part, choice.ids, texts)
