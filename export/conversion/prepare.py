@@ -74,8 +74,7 @@ class ExportPlan:
     @property
     def paths(self) -> bundle.ExportPaths:
         """The paths of its files."""
-        named = () if self.tokenizer is None else (self.tokenizer.file_name,)
-        paths = bundle.paths_of(self.request.path, *named)
+        paths = bundle.paths_of(self.request.path, self.tokenizer)
         return paths.for_device(self.device.name) if self.is_variant else paths
 
     @property

@@ -19,6 +19,7 @@ from tfdistill import errors, manifest
 from tfdistill.data import answers
 from tfdistill.io import files, work_folder
 from tfdistill.results import model_card
+from tfdistill.tokenization.tokenizer import Tokenizer
 
 SUFFIX = ".tflite"
 KIND = "export"
@@ -47,11 +48,11 @@ class ExportPaths:
         )
 
 
-def paths_of(path: files.Path, vocab: str = "vocab.txt") -> ExportPaths:
+def paths_of(path: files.Path, tokenizer: Tokenizer | None = None) -> ExportPaths:
     """Returns where the files of an export go.
 
-    The vocabulary, called `vocab`, labels.txt and golden.json are next to model.json; where the
-    folder's model.json is about another file, all of them are called after this one: student.json,
+    vocab.txt or tokenizer.json, labels.txt and golden.json are next to model.json; where the folder's
+    model.json is about another file, all of them are called after this one: student.json,
     student.vocab.txt.
     """
     model = pathlib.Path(path)
@@ -64,6 +65,7 @@ def paths_of(path: files.Path, vocab: str = "vocab.txt") -> ExportPaths:
         raise errors.ConfigError(
             "path", "another name", f"{path}, a variant in {described}", "Export them together."
         )
+    vocab = "vocab.txt" if tokenizer is None else tokenizer.file_name
     prefix = "" if described.name == manifest.FILE_NAME else f"{model.stem}."
     return ExportPaths(
         model,

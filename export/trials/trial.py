@@ -167,7 +167,8 @@ class Trials:
 
     def deliver(self, file: pathlib.Path) -> Manifest:
         """Moves a file to the path of the request, with all that belongs to it or not at all."""
-        sources, paths = bundle.paths_of(file), bundle.paths_of(self.request.path)
+        tokenizer = self.request.tokenizer
+        sources, paths = (bundle.paths_of(path, tokenizer) for path in (file, self.request.path))
         contents: dict[pathlib.Path, bytes | pathlib.Path] = {}
         pairs = zip(dataclasses.astuple(sources), dataclasses.astuple(paths), strict=True)
         for source, target in sorted(pairs, key=lambda pair: pair[0] == sources.manifest):  # last

@@ -4,7 +4,7 @@ import pytest
 from test_report import page_reading
 from test_report.page_reading import HTML, text_of
 
-from tfdistill import errors, report
+from tfdistill import config, errors, report
 from tfdistill.data import answers
 
 HOSTILE = "<script>alert('x')</script>\"&|`*_\x00"
@@ -38,6 +38,15 @@ def test_hostile_names_stay_text(run_dir, edit):
     assert "<script" not in page
     assert "alert('x')" in text_of(tree)  # shown as it is
     assert "<script" not in report.render_markdown(report.build(results))
+
+
+def test_the_recipe_of_an_earlier_version_is_shown_without_its_defaults(run_dir):
+    recipe = run_dir / "recipe.yaml"
+    recipe.write_text(config.dump_recipe(config.load_recipe("tinybert_3l_192d_sst2")))
+    page = text_of(tree_of(run_dir))
+    recipe.write_text(recipe.read_text().replace("data:\n", "data:\n  placeholder_data: false\n"))
+    assert "placeholder_data" in recipe.read_text()
+    assert text_of(tree_of(run_dir)) == page
 
 
 def test_synthetic_data_is_marked_at_the_top(run_dir, edit):

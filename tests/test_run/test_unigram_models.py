@@ -11,6 +11,7 @@ import unigrams
 from test_weights.edits import edit_json
 from test_weights.references import TOLERANCE, in_transformers
 
+import export
 from export.model import heads, request
 from tfdistill import cli, config, errors, manifest, models, predictor, run, tasks, weights
 from tfdistill.data import batches, from_config, shard_files
@@ -109,6 +110,21 @@ def test_an_exported_file_predicts_is_evaluated_and_measured(root, kinds, tmp_pa
     options = "--warmup 0 --min-seconds 0 --repetitions 1"
     assert cli.main([*map(str, command), *options.split()]) == 0
     assert json.loads((tmp_path / "b.json").read_text())["failures"] == []
+
+
+@pytest.mark.slow
+def test_the_best_of_several_files_comes_with_its_vocabulary(root, kinds, tmp_path):
+    data = prepare.load_data(
+        root, kinds, task="n", text_column="a", pair_column="b", label_column="kind",
+        kind="classification", max_length=16, allow_weak=True,
+    )  # fmt: skip
+    path, names = tmp_path / "model.tflite", ("dynamic_wi8_afp32", "float16")
+    model = weights.load_classifier(kinds).model
+    export.auto(model, path, names=names, data=data, max_drop=100, allow_weak=True)
+    card = manifest.read_manifest(tmp_path, verify=True)
+    assert (card.tokenizer.kind, card.tokenizer.vocab.file) == ("unigram", "tokenizer.json")
+    with predictor.Predictor(tmp_path) as opened:
+        assert opened.predict(*PAIRS[0]).label in ("no", "yes")
 
 
 @pytest.mark.slow

@@ -43,7 +43,9 @@ def test_ids_and_types_are_those_of_transformers(reference, folder, max_length, 
     pairs = texts[::-1] if paired else None
     tokenizer = reading.read_folder(folder).tokenizer
     rows = tokenizer.encode_batch(texts, pairs, max_length)
-    expected = reference(texts, pairs, truncation="longest_first", max_length=max_length)["input_ids"]
+    expected = reference(texts, pairs, truncation="longest_first", max_length=max_length)[
+        "input_ids"
+    ]
     assert [rows.row(index).tolist() for index in range(len(texts))] == expected
     assert not rows.types.any()
     assert rows.pad_id == reference.pad_token_id == 1

@@ -107,9 +107,9 @@ def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> di
     return _laid_over(_read_recipe(base_file, (*above, path.resolve())), values)
 
 
-def _drop_retired(values: dict[str, Any], path: pathlib.Path) -> None:
-    """Removes the keys of `_RETIRED` from a file's; others that are not known are faults."""
-    of_run = path.name == RECIPE_FILE and path.with_name(ENVIRONMENT_FILE).is_file()
+def _drop_retired(values: dict[str, Any], path: pathlib.Path | None = None) -> None:
+    """Removes the keys of `_RETIRED`, of a file's if `path`; others not known are faults."""
+    of_run = path and path.name == RECIPE_FILE and path.with_name(ENVIRONMENT_FILE).is_file()
     for key, default in _RETIRED.items():
         *parents, last = key.split(".")
         section: Any = values
@@ -161,6 +161,8 @@ def parse_recipe(
 
     `overrides` are assignments "dotted.key=value"; the value is YAML. Messages call it `source`.
     """
+    values = copy.deepcopy(values)
+    _drop_retired(values)
     stages = values.get("stages")
     named: set[str] = set(stages) if isinstance(stages, dict) else set()
     values = _assigned(values, overrides)

@@ -181,9 +181,7 @@ class UnigramTokenizerTest {
                 "\"Precompiled\"" to "\"NFKC\"" to "normalizer",
                 "\"always\"" to "\"first\"" to "pre_tokenizer",
                 "\"rstrip\":false" to "\"rstrip\":true" to "added_tokens",
-                "\"id\":0,\"content\":\"<s>\"" to
-                    "\"id\":1,\"content\":\"<s>\"" to
-                    "added_tokens",
+                "\"id\":0,\"content\":\"<s>\"" to "\"id\":1,\"content\":\"<s>\"" to "added_tokens",
                 "\"content\":\"<s>\"" to "\"content\":\"<t>\"" to "added_tokens",
                 "\"content\":\"<s>\"" to "\"content\":\"\"" to "added_tokens",
                 "\"content\":\"<s>\"" to "\"content\":1.5e" to "tokenizer.json",
