@@ -51,7 +51,7 @@ class ExportPaths:
 def paths_of(path: files.Path, tokenizer: Tokenizer | None = None) -> ExportPaths:
     """Returns where the files of an export go.
 
-    vocab.txt or tokenizer.json, labels.txt and golden.json are next to model.json; where the folder's
+    The vocabulary, labels.txt and golden.json are next to model.json; where the folder's
     model.json is about another file, all of them are called after this one: student.json,
     student.vocab.txt.
     """

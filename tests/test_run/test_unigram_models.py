@@ -120,7 +120,7 @@ def test_the_best_of_several_files_comes_with_its_vocabulary(root, kinds, tmp_pa
     )  # fmt: skip
     path, names = tmp_path / "model.tflite", ("dynamic_wi8_afp32", "float16")
     model = weights.load_classifier(kinds).model
-    export.auto(model, path, names=names, data=data, max_drop=100, allow_weak=True)
+    export.auto(model, path, names=names, data=data, max_drop=1, allow_weak=True)
     card = manifest.read_manifest(tmp_path, verify=True)
     assert (card.tokenizer.kind, card.tokenizer.vocab.file) == ("unigram", "tokenizer.json")
     with predictor.Predictor(tmp_path) as opened:
