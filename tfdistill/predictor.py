@@ -134,7 +134,8 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         if words:
             tags = [np.zeros(len(words), np.int32)]  # they mark the first piece of each word
             return tagged_words.encode_words([words], tags, self._tokenizer, most)
-        return self._tokenizer.encode_batch([text], None if pair is None else [pair], most)
+        texts = [self._tokens.prompt + text]
+        return self._tokenizer.encode_batch(texts, None if pair is None else [pair], most)
 
     def _run(self, encoded: EncodedExamples, row: int) -> np.ndarray:
         return self._file.predict(encoded.row(row), encoded.row_types(row), pad_id=encoded.pad_id)

@@ -123,8 +123,13 @@ def test_the_best_of_several_files_comes_with_its_vocabulary(root, kinds, tmp_pa
     export.auto(model, path, names=names, data=data, max_drop=1, allow_weak=True)
     card = manifest.read_manifest(tmp_path, verify=True)
     assert (card.tokenizer.kind, card.tokenizer.vocab.file) == ("unigram", "tokenizer.json")
-    with predictor.Predictor(tmp_path) as opened:
+    prompted = data.read_by(data.tokenizer.replace(prompt=PROMPT))
+    path = tmp_path / "prompted" / "model.tflite"
+    export.to_tflite(model, path, data=prompted, quantize=card.quantization, allow_weak=True)
+    with predictor.Predictor(path) as opened:
         assert opened.predict(*PAIRS[0]).label in ("no", "yes")
+        ids = opened._encode(*PAIRS[0], ()).ids.tolist()
+    assert ids == data.tokenizer.encode(PROMPT + PAIRS[0][0], PAIRS[0][1], 16)
 
 
 @pytest.mark.slow
