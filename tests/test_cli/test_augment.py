@@ -57,6 +57,7 @@ def test_it_writes_a_training_set_that_the_task_reads(folder, tmp_path, capsys):
     assert np.isin(read.labels, [0, 1]).all()
 
 
+@pytest.mark.slow
 def test_workers_of_a_pipeline_load_the_inputs_for_themselves(
     folder, tmp_path, monkeypatch, capsys
 ):

@@ -92,6 +92,7 @@ def test_an_object_without_a_label_is_named_by_its_line(request, command, tmp_pa
     assert code == 1 and "line 7" in told and "a label in every row" in told
 
 
+@pytest.mark.slow
 def test_several_labels_are_recognised_and_their_separator_is_asked_for(
     quickstart, finetune, tmp_path
 ):

@@ -383,6 +383,7 @@ def began(monkeypatch):
     return recipes
 
 
+@pytest.mark.slow
 def test_texts_that_promise_an_error_are_split_off_and_named_where_they_are(
     inputs, tmp_path, began, capsys
 ):

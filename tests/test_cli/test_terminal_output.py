@@ -60,6 +60,7 @@ def test_an_error_that_names_a_hostile_path_is_plain(tmp_path, capsys):
     assert "\x1b" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_locale_c_prints_what_it_can(tmp_path):
     (tmp_path / "größe.json").write_text("{}")
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

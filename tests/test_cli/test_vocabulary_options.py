@@ -51,6 +51,7 @@ def plan(inputs, capsys, *more):
     return shown["recipe"]["data"]["cut"], shown["student"]["vocab_size"], shown["notes"]
 
 
+@pytest.mark.slow
 def test_a_plan_cuts_a_vocabulary_of_many_languages_and_says_what_that_costs(
     inputs, capsys, of_many_languages
 ):

@@ -30,6 +30,7 @@ def pruned_query(toy, rate, **options):
     return compress.strip(student).get_layer("layer_0_query").kernel.numpy()
 
 
+@pytest.mark.slow
 def test_what_is_pruned_is_what_is_small_and_blocks_are_pruned_together(toy):
     before = np.abs(toy.get_layer("layer_0_query").kernel.numpy())
     after = pruned_query(toy, 0.0)

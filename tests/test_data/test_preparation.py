@@ -145,6 +145,7 @@ def test_memory_does_not_grow_with_the_corpus(prepare, text, tmp_path):
     assert peaks[1] < 1.2 * peaks[0]
 
 
+@pytest.mark.slow
 def test_empty_and_gigantic_lines_and_no_documents_at_all(prepare, tokenizer, tmp_path):
     path = tmp_path / "odd.txt"
     path.write_text("\n\n \n" * 200 + "good " * 2000 + "\n\n\n" + "x" * 3000, encoding="utf-8")

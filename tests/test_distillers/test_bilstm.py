@@ -29,6 +29,7 @@ def run(distiller, data, steps, rate=0.03):
     return distiller.fit(dataset, epochs=1, verbose=0).history
 
 
+@pytest.mark.slow
 def test_eight_examples_can_be_overfitted():
     model = student()
     run(distillers.LabelTrainer(model), (FEATURES, LABELS), 60)

@@ -55,6 +55,7 @@ def test_two_fits_of_the_same_batches_are_one_longer_fit(built, train):
         np.testing.assert_array_equal(whole, parts)
 
 
+@pytest.mark.slow
 def test_each_stream_goes_on_by_itself(trainer):
     train, other = (Recorded(toys.encoded(4, seed=s), batch_size=4, seed=1) for s in (0, 3))
     assert fit(trainer, train, epochs=2) == [0, 1]

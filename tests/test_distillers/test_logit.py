@@ -135,6 +135,7 @@ def test_a_regression_learns_the_teachers_number(make, built):
         make(teacher, student)
 
 
+@pytest.mark.slow
 def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
     noisy = built(toys.SHALLOW_STUDENT.replace(dropout=0.3))
     before = student.get_weights()

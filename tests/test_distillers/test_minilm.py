@@ -106,6 +106,7 @@ def test_a_bottleneck_is_as_wide_as_its_queries_are(make, teacher):
     assert received == harness.divergences(expected)
 
 
+@pytest.mark.slow
 def test_sixteen_heads_teach_twelve(make):
     """The shape of a BERT-large, whose attention TinyBERT cannot hand to a student of 12 heads."""
     thin = {"num_layers": 1, "intermediate_size": 4, "vocab_size": 30, "max_positions": 12}

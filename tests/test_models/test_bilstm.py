@@ -112,6 +112,7 @@ def test_padding_changes_nothing(model):
         np.testing.assert_array_equal(after, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", ["siamese"], indirect=True)
 def test_a_loop_in_the_graph_gives_what_written_out_steps_give(model):
     features = inputs_of(model, batch())

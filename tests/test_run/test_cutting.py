@@ -109,6 +109,7 @@ def test_a_run_that_is_continued_uses_what_it_cut_and_notices_other_files(
         cut.write_text(content)
 
 
+@pytest.mark.slow
 def test_every_stage_has_the_cut_teacher_and_the_student_its_table(folder, tmp_path, until_fit):
     distiller, _ = until_fit(recipe(folder), tmp_path / "run")
 

@@ -249,6 +249,7 @@ def test_an_index_of_another_model_is_not_recorded(assets, questions, export, tm
     assert "not of this model" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_replaced_bundle_keeps_its_index_only_with_its_model_and_tokenizer(
     assets, export, tmp_path, caplog
 ):

@@ -368,6 +368,7 @@ def test_texts_without_labels_are_learnt_as_on_the_command_line(folder, begin):
         tfdistill.load_data("my-data.csv", tokenizer="teacher", unlabelled=["more.txt"])
 
 
+@pytest.mark.slow
 def test_a_folder_knows_what_else_its_model_followed_from(folder, begin, monkeypatch):
     begin("classification")
     trained = []

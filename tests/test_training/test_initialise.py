@@ -135,6 +135,7 @@ def test_the_new_head_of_a_regression_starts_at_the_mean_and_the_spread_of_its_n
     np.testing.assert_array_equal(model.get_layer("classifier").get_weights()[0], started)
 
 
+@pytest.mark.slow
 def test_new_teachers_and_students_of_a_regression_start_there(tmp_path, toy_vocab_file):
     rows = [f"film {n},{2000 + n % 7 * 100}.5\n" for n in range(80)]
     (tmp_path / "prices.csv").write_text("text,label\n" + "".join(rows))

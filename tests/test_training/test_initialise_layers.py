@@ -115,6 +115,7 @@ def test_a_missing_type_starts_at_zero_and_fewer_positions_are_the_first_rows(st
     np.testing.assert_array_equal(weights(short, "position_embeddings")[0], expected[:7])
 
 
+@pytest.mark.slow
 def test_blocks_of_a_mobilebert():
     config = models.MobileBertConfig(
         num_layers=2,

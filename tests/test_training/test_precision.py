@@ -58,6 +58,7 @@ def test_steps_that_are_faster_by_a_tenth_decide(
     assert (shape.num_layers, shape.hidden_size) == (1, WIDE.hidden_size)
 
 
+@pytest.mark.slow
 def test_nothing_is_timed_without_instructions_or_width(model, processor, timed, tmp_path):
     processor("avx2", "avx512f")
     shapes = timed(FASTER)
@@ -81,6 +82,7 @@ def test_a_training_that_is_resumed_keeps_its_precision(model, processor, timed,
     assert len(shapes) == 1
 
 
+@pytest.mark.slow
 def test_both_arithmetics_are_timed_and_what_the_copy_learns_is_in_the_model(model):
     seconds = precision.step_seconds(toys.STUDENT)
     assert list(seconds) == [precision.FLOAT32, precision.MIXED]

@@ -101,6 +101,7 @@ def test_every_head_is_ignored_by_name_where_the_encoder_is_wanted(saved):
         np.testing.assert_array_equal(here["sequence_output"], there["sequence_output"])
 
 
+@pytest.mark.slow
 def test_a_new_head_makes_a_masked_lm_of_any_encoder_and_leaves_an_old_one_out(saved):
     folder = saved("none")
     with pytest.raises(errors.WeightsError):

@@ -143,6 +143,7 @@ def test_the_texts_of_the_command_lose_their_middle_where_it_is_asked_to(checkpo
     assert len(answers) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
 def test_it_is_evaluated_and_asked_for_nothing_but_texts(checkpoint):
     *_, folder = checkpoint
