@@ -17,7 +17,7 @@ from tfdistill import errors, models
 from tfdistill.io import checks, files, work_folder
 from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tasks.encoded import check_max_length
-from tfdistill.tokenization.reading import as_tokenizer
+from tfdistill.tokenization.reading import as_wordpiece
 from tfdistill.tokenization.tokenizer import Tokenizer
 from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
 
@@ -96,14 +96,7 @@ def to_saved_model(
         raise errors.ConfigError(
             "max_length", f"at most {config.max_positions}, the model's positions", length
         )
-    tokenizer = as_tokenizer(tokenizer)
-    if not isinstance(tokenizer, WordPiece):
-        raise errors.VocabularyError(
-            f"tokenizer of SavedModel {folder}",
-            "WordPiece, which operations of TensorFlow compute",
-            tokenizer.kind,
-            "Write a .tflite file, or a Hugging Face folder.",
-        )
+    tokenizer = as_wordpiece(tokenizer, f"SavedModel {folder}")
     tokenizer.check_rows(config.vocab_size)
     network = graph.in_float32(model)
     embeds = models.read_head(model).traits.vectors

@@ -1,3 +1,4 @@
+import base64
 import json
 import math
 
@@ -9,6 +10,7 @@ import unigrams
 from tfdistill import errors
 from tfdistill.tokenization import edge_cases, reading
 from tfdistill.tokenization.reading import read_tokenizer
+from tfdistill.tokenization.unigram import Unigram
 
 TEXTS = [
     *edge_cases.tokenizer_edge_cases()[::7],
@@ -161,6 +163,11 @@ def test_other_forms_of_the_same_tokenizer_are_read(tmp_path, changes):
         ({"pre_tokenizer": {"type": "Whitespace"}}, "tokens of"),
         ({"post_processor": None}, "that the package tokenizers can read"),
         ({"added_tokens": []}, "tokens of"),
+        ({"added_tokens": [*json.loads(unigrams.unigram().file_text)["added_tokens"],
+                           {"id": 136, "content": "<x>", "single_word": False, "lstrip": False,
+                            "rstrip": False, "normalized": False, "special": False}]},
+         "added_tokens: .* 1 added: '<x>'"),
+        ({"added_tokens": [{"id": 4}]}, "a list of tokens"),
         ({"normalizer": {"type": "Sequence", "normalizers": [TABLE, {"type": "Lowercase"}]}}, "of"),
         ({"truncation": {"direction": "Left", "max_length": 9, "stride": 0,
                          "strategy": "LongestFirst"}}, r"truncation\.direction"),
@@ -175,21 +182,26 @@ def test_a_tokenizer_that_answers_otherwise_is_refused(tmp_path, changes, messag
         read_tokenizer(path)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_damaged_table_is_refused_or_reads_texts(tmp_path, seed):
-    random = np.random.default_rng(seed)
-    table = bytearray(json.loads(unigrams.unigram().file_text)["normalizer"]
-                      ["precompiled_charsmap"].encode())  # fmt: skip
-    for _ in range(8):
-        table[random.integers(len(table))] = random.integers(43, 123)
-    path = tmp_path / "tokenizer.json"
-    content = described(normalizer={**TABLE, "precompiled_charsmap": table.decode()})
-    path.write_text(json.dumps(content))
-    try:
-        tokenizer = read_tokenizer(path)
-    except errors.VocabularyError:
-        return
-    assert tokenizer.encode_batch(["ＴＨＥ ﬁlm é", "अच्छा"], max_length=16).num_tokens > 4
+def test_a_damaged_table_is_refused_or_reads_texts():
+    table = base64.b64decode(unigrams.charsmap())
+    size = int.from_bytes(table[:4], "little") // 4
+    texts = ["".join(unigrams.TABLE), *unigrams.TABLE, "ＴＨＥ ﬁlm é", "अच्छा"]
+    refused = 0
+    for seed in range(400):
+        random, damaged = np.random.default_rng(seed), bytearray(table)
+        for place in random.integers(len(table), size=1 + seed % 5):
+            damaged[place] = random.integers(256)
+        if seed % 2:  # the end of a key that says no longer that it is one
+            texts_of_keys = [4 * i for i in range(1, size + 1) if table[4 * i + 3] & 0x80]
+            place = texts_of_keys[random.integers(len(texts_of_keys))]
+            damaged[place : place + 4] = int(random.integers(1 << 20)).to_bytes(4, "little")
+        try:
+            tokenizer = Unigram(unigrams.pieces(), base64.b64encode(damaged).decode())
+        except errors.VocabularyError:
+            refused += 1
+            continue
+        assert tokenizer.encode_batch(texts, max_length=16).num_tokens > 2 * len(texts)
+    assert 200 < refused < 400
 
 
 @pytest.mark.parametrize(

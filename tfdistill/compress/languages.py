@@ -17,7 +17,7 @@ from tfdistill.io import reading
 from tfdistill.tokenization.tokenizer import Tokenizer
 
 PIECES_A_LANGUAGE = 16_000
-"""Pieces that are kept of a language by default: with fewer a frozen encoder loses points."""
+"""Pieces that are kept of a language by default."""
 _WORDS = 80_000  # of a language, the most frequent
 
 
@@ -46,8 +46,8 @@ class VocabularyChoice:
         if not self.words_of:
             return (
                 f"{pieces}, those of the training texts and the characters of their scripts; other "
-                "words of texts to come are cut into smaller pieces, which cost 3 points in "
-                "German: --languages CODE or --languages-of FILE keeps theirs, too"
+                "words of texts to come are cut into smaller pieces: --languages CODE or "
+                "--languages-of FILE keeps theirs, too"
             )
         left_out = self.num_wanted - len(self.ids)
         rest = f"; {left_out:,} of rarer words had no room" if left_out else ""

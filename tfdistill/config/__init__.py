@@ -17,7 +17,7 @@ from tfdistill.config.inputs import (
     saved_recipe,
     usual_max_length,
 )
-from tfdistill.config.recipe import Recipe, labels_alone, with_baseline
+from tfdistill.config.recipe import Recipe, labels_alone, usual_lengths, with_baseline
 from tfdistill.config.recipe_files import (
     ENVIRONMENT_FILE,
     RECIPE_FILE,
@@ -41,7 +41,6 @@ from tfdistill.config.sections import (
     StudentConfig,
     TeacherConfig,
     VariantConfig,
-    usual_lengths,
 )
 from tfdistill.config.short_forms import (
     RETIRED_QUANTIZATIONS,

@@ -18,10 +18,11 @@ from tfdistill.config.sections import (
     TeacherConfig,
     VariantConfig,
     spelled_out,
-    usual_lengths,
 )
 from tfdistill.config.stages import AnyStage, Stage, new_stage
 from tfdistill.config.training import LEAST_STEPS, OptimizerConfig
+
+_USUAL_LENGTHS = (32, 64, 128)
 
 
 class Recipe(Section):
@@ -130,3 +131,18 @@ def with_baseline(recipe: Recipe) -> Recipe:
     values["stages"][NAME] = labels_alone(last, learning_rate=last.learning_rate).model_dump()
     values["variants"] = {NAME: {"stages": (NAME,)}, **values["variants"]}
     return Recipe.model_validate(values)
+
+
+def usual_lengths(
+    max_length: int | None = None, *, positions: int | None = None
+) -> tuple[int, ...]:
+    """The lengths of a file whose texts are not known: 32, 64 and 128 tokens, as far as they go.
+
+    The most tokens that it was trained on are the longest; None: not known. So are `positions`.
+    """
+    lengths = _USUAL_LENGTHS
+    if max_length is not None:
+        lengths = (*(length for length in _USUAL_LENGTHS if length < max_length), max_length)
+    if positions is not None:
+        lengths = tuple(length for length in lengths if length <= positions) or (positions,)
+    return lengths

@@ -23,7 +23,6 @@ BUILT_IN_DATA = "assistant"
 """The name of the synthetic data that comes with the package."""
 STARTS = ("auto", "pruned", "teacher", "layers", "random")
 """How a student may start, other than from a checkpoint."""
-_USUAL_LENGTHS = (32, 64, 128)
 _TRAINED = re.compile(r"train:[0-9]{1,7}")  # a vocabulary of so many tokens
 SHORTHANDS = {
     "teacher": "source",
@@ -387,18 +386,3 @@ class BenchmarkConfig(Section):
     runs: int = described(100, "fewest samples of a repetition", gt=0, le=2**16)
     min_seconds: float = described(1.0, "least measured time of a repetition", ge=0, le=3600)
     repetitions: int = described(3, "fresh processes for each case", gt=0, le=1000)
-
-
-def usual_lengths(
-    max_length: int | None = None, *, positions: int | None = None
-) -> tuple[int, ...]:
-    """The lengths of a file whose texts are not known: 32, 64 and 128 tokens, as far as they go.
-
-    The most tokens that it was trained on are the longest; None: not known. So are `positions`.
-    """
-    lengths = _USUAL_LENGTHS
-    if max_length is not None:
-        lengths = (*(length for length in _USUAL_LENGTHS if length < max_length), max_length)
-    if positions is not None:
-        lengths = tuple(length for length in lengths if length <= positions) or (positions,)
-    return lengths

@@ -18,7 +18,7 @@ from tfdistill.data import next_sentence as pairing
 from tfdistill.data import parallel, shard_files, textspans
 from tfdistill.data import vocab as vocabularies
 from tfdistill.io import files, storage, work_folder
-from tfdistill.tokenization.reading import read_tokenizer, read_vocab
+from tfdistill.tokenization.reading import read_tokenizer, read_vocab, vocab_file_of
 
 if TYPE_CHECKING:
     from tfdistill.tokenization.tokenizer import Tokenizer
@@ -238,7 +238,7 @@ def _finished(
             f"corpus {folder}", "no earlier one", "one", "Use --resume or --overwrite."
         )
     record = shard_files.read_manifest(folder)
-    vocabulary = read_vocab(shard_files.vocab_file(folder))
+    vocabulary = read_vocab(vocab_file_of(folder))
     vocabularies.check_same_vocabulary(vocabulary, vocab, names=("corpus", "model"))
     now = {**wanted.settings, "sources": wanted.sources}
     before = {**record.settings, "sources": record.sources}

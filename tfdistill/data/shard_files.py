@@ -21,7 +21,7 @@ from tfdistill import errors
 from tfdistill.data import vocab as vocabularies
 from tfdistill.io import files, reading, safe_paths, storage
 from tfdistill.tasks.encoded import EncodedExamples
-from tfdistill.tokenization.reading import JSON_FILE, VOCAB_FILE, read_tokenizer
+from tfdistill.tokenization.reading import read_tokenizer, vocab_file_of
 from tfdistill.tokenization.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
@@ -329,13 +329,6 @@ def _size_fault(
     return None
 
 
-def vocab_file(folder: files.Path) -> Any:
-    """The file in the folder of a corpus that holds its vocabulary."""
-    opened = storage.located(folder)
-    described = opened / JSON_FILE
-    return described if described.is_file() else opened / VOCAB_FILE
-
-
 def corpus_tokenizer(folder: files.Path) -> Tokenizer:
     """The tokenizer of a corpus; whether it lower-cases stands in the manifest."""
-    return read_tokenizer(vocab_file(folder), read_manifest(folder).settings["lower_case"])
+    return read_tokenizer(vocab_file_of(folder), read_manifest(folder).settings["lower_case"])

@@ -12,14 +12,13 @@ vocabulary of all characters of these texts, in which every split shows.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import pathlib
 import threading
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tokenizers
@@ -37,6 +36,7 @@ from tfdistill.tokenization.unicode_classes import MAX_CHARACTERS_PER_WORD
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SUFFIX_INDICATOR = "##"
+Answer = TypeVar("Answer")
 _BLOCK = 1024  # texts of one call
 NOT_BERTS = (
     "This tokenizer is neither BERT's nor XLM-RoBERTa's, and the model would answer wrongly with "
@@ -277,11 +277,10 @@ def _expressions(value: Any) -> Iterator[str]:
             yield from _expressions(inner)
 
 
-@contextlib.contextmanager
-def answering(path: pathlib.Path) -> Iterator[None]:
-    """Refuses the file of a tokenizer that the library cannot read, or whose answers fail."""
+def answered(path: pathlib.Path, compute: Callable[[], Answer]) -> Answer:
+    """What the library computes; refuses the file of a tokenizer where it cannot."""
     try:
-        yield
+        return compute()
     except (KeyboardInterrupt, SystemExit, errors.VocabularyError):
         raise
     except BaseException as error:  # the library raises bare Exception, and panics are none
@@ -291,9 +290,7 @@ def answering(path: pathlib.Path) -> Iterator[None]:
 
 def built(path: pathlib.Path, described: str) -> tokenizers.Tokenizer:
     """Builds what a description says in the library; whatever it cannot read is refused."""
-    with answering(path):
-        return tokenizers.Tokenizer.from_str(described)
-    raise AssertionError("unreachable")
+    return answered(path, lambda: tokenizers.Tokenizer.from_str(described))
 
 
 @functools.lru_cache(maxsize=8)
@@ -309,12 +306,11 @@ def case_of(path: pathlib.Path, described: str, special: tuple[int, ...]) -> boo
     content["model"]["vocab"] = ids
     library = built(path, json.dumps(content))
     described_tokenizer = LibraryTokenizer(library, pad_id=special[0])
-    with answering(path):
-        lower_case = described_tokenizer.encode("A") == described_tokenizer.encode("a")
-        berts = LibraryTokenizer(wordpiece_of(ids, lower_case=lower_case), pad_id=special[0])
-        check_same_answers(path, texts, berts, described_tokenizer, whose="BERT's tokenizer")
-        return lower_case
-    raise AssertionError("unreachable")
+    upper, lower = answered(path, lambda: [described_tokenizer.encode(text) for text in "Aa"])
+    lower_case = upper == lower
+    berts = LibraryTokenizer(wordpiece_of(ids, lower_case=lower_case), pad_id=special[0])
+    check_same_answers(path, texts, berts, described_tokenizer, whose="BERT's tokenizer")
+    return lower_case
 
 
 def check_same_answers(
@@ -328,20 +324,21 @@ def check_same_answers(
     """Refuses the tokenizer of `path` where it reads texts or pairs otherwise than `whose` does."""
     for max_length, paired in _LENGTHS:
         pairs = texts[::-1] if paired else None
-        index = _first_difference(
-            *(each.encode_batch(texts, pairs, max_length) for each in (expected, received))
+        right, wrong = (
+            answered(path, functools.partial(each.encode_batch, texts, pairs, max_length))
+            for each in (expected, received)
         )
-        if index is None:
+        if (index := _first_difference(right, wrong)) is None:
             continue
         pair = pairs[index] if pairs else None
         example = (texts[index], pair, max_length)
         what = f"tokens of {errors.shortened(texts[index])!r}"
         what += "" if pair is None else f" and {errors.shortened(pair)!r}"
-        right, wrong = (" ".join(each.encode_tokens(*example)) for each in (expected, received))
+        ours, its = (" ".join(each.encode_tokens(*example)) for each in (expected, received))
         raise errors.VocabularyError(
             f"{path}, {what}",
-            f"{errors.shortened(right)!r} as of {whose}",
-            f"{errors.shortened(wrong)!r}" + (" of other types" if right == wrong else ""),
+            f"{errors.shortened(ours)!r} as of {whose}",
+            f"{errors.shortened(its)!r}" + (" of other types" if ours == its else ""),
             NOT_BERTS,
         )
 

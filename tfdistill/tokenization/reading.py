@@ -123,6 +123,26 @@ def as_tokenizer(source: Tokenizer | Path) -> Tokenizer:
     return source if isinstance(source, Tokenizer) else read_tokenizer(source)
 
 
+def as_wordpiece(source: Tokenizer | Path, what: str) -> WordPiece:
+    """`as_tokenizer` for what operations of TensorFlow compute; other kinds are refused."""
+    tokenizer = as_tokenizer(source)
+    if not isinstance(tokenizer, WordPiece):
+        raise errors.VocabularyError(
+            f"tokenizer of {what}",
+            "WordPiece, which operations of TensorFlow compute",
+            tokenizer.kind,
+            "Write a .tflite file, or a Hugging Face folder.",
+        )
+    return tokenizer
+
+
+def vocab_file_of(folder: Path) -> pathlib.Path:
+    """The file in a folder of ours that holds its vocabulary."""
+    opened = storage.located(folder)
+    described = opened / JSON_FILE
+    return described if described.is_file() else opened / VOCAB_FILE
+
+
 def exported_tokenizer(folder: pathlib.Path, record: TokenizerRecord) -> Tokenizer:
     """Reads the tokenizer of an exported file: `record` of its manifest, in `folder`."""
     file = safe_paths.inside(folder, record.vocab.file)

@@ -28,7 +28,7 @@ from tfdistill.tasks.encoded import Truncation
 from tfdistill.tokenization import edge_cases, library
 from tfdistill.tokenization.library import LibraryTokenizer
 from tfdistill.tokenization.tokenizer import Tokenizer, without_surrogates
-from tfdistill.tokenization.wordpiece import vocabulary_fault
+from tfdistill.tokenization.wordpiece import checked_added, vocabulary_fault
 
 SENTENCEPIECE_FILE = "sentencepiece.bpe.model"
 MARK = "\u2581"  # in front of the first piece of a word
@@ -291,29 +291,19 @@ def check_charsmap(charsmap: str, name: str) -> None:
     shifts = (units >> 10) << ((units >> 6) & 8)
     reached = (np.arange(len(units)) ^ shifts) | 255  # the last unit that a byte leads to
     begins = {0, *(index + 1 for index, byte in enumerate(texts) if byte == 0)} - {len(texts)}
-    places = set((units[is_text] & 0x7FFFFFFF).tolist())
     if size % 4 or len(units) < 256 or (reached[~is_text] >= len(units)).any():
         raise errors.VocabularyError(f"{name}, charsmap", "a whole table", "places outside of it")
-    if not places <= begins or not texts.endswith(b"\0"):
+    ends_key = ~is_text & (units >> 8 & 1 == 1)
+    places = units[(np.arange(len(units)) ^ shifts)[ends_key]] & 0x7FFFFFFF
+    if not set(places.tolist()) <= begins or not texts.endswith(b"\0"):
         raise errors.VocabularyError(f"{name}, charsmap", "places of its texts", "others")
 
 
 def read_unigram(path: pathlib.Path, described: Mapping[str, Any]) -> Unigram:
-    """Reads the tokenizer of a tokenizer.json whose model is Unigram, and judges it by its answers.
-
-    Args:
-      path: The file, for messages.
-      described: Its content.
-
-    Returns:
-      The tokenizer.
-
-    Raises:
-      VocabularyError: If it is damaged, or answers otherwise than the tokenizer of XLM-RoBERTa with
-        this vocabulary does: the message has the text.
-    """
+    """Reads a tokenizer.json, whose content is `described`; its answers must be XLM-RoBERTa's."""
     model = library.part_of(described, "model")
     library.check_expressions(path, described, _RUNS_OF_BLANKS)
+    checked_added(path, described, SPECIAL_TOKENS)
     rows = model.get("vocab")
     if not isinstance(rows, list) or not all(
         isinstance(row, list)
@@ -333,14 +323,9 @@ def read_unigram(path: pathlib.Path, described: Mapping[str, Any]) -> Unigram:
             f"{path}, model", f"unk_id {ours.unk_id} and no byte_fallback", str(model.get("unk_id"))
         )
     built = library.built(path, json.dumps(described))
-    with library.answering(path):
-        library.check_same_answers(
-            path,
-            without_surrogates([*edge_cases.probe_texts(), *_PROBES]),
-            ours.fast,
-            LibraryTokenizer(built, pad_id=ours.pad_id),  # with its types, which are to be 0
-            whose="XLM-RoBERTa's tokenizer",
-        )
+    texts = without_surrogates([*edge_cases.probe_texts(), *_PROBES])
+    other = LibraryTokenizer(built, pad_id=ours.pad_id)  # with its types, which are to be 0
+    library.check_same_answers(path, texts, ours.fast, other, whose="XLM-RoBERTa's tokenizer")
     return ours
 
 

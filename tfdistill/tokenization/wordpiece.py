@@ -291,21 +291,10 @@ def check_case(file: str, lower_case: bool | None, described: bool) -> None:
 
 
 def read_wordpiece(path: pathlib.Path, described: Mapping[str, Any]) -> WordPiece:
-    """Reads the tokenizer of a tokenizer.json whose model is WordPiece; judged by its answers.
-
-    Args:
-      path: The file, for messages.
-      described: Its content.
-
-    Returns:
-      The tokenizer.
-
-    Raises:
-      VocabularyError: If it is damaged, or answers otherwise than BERT's: the message has the text.
-    """
+    """Reads a tokenizer.json, whose content is `described`; its answers must be BERT's."""
     model = dict(library.part_of(described, "model"))
     library.check_expressions(path, described)
-    tokens = _described_tokens(path, model.pop("vocab", None), described.get("added_tokens") or [])
+    tokens = _described_tokens(path, model.pop("vocab", None), checked_added(path, described))
     check_vocab(tokens, str(path))
     rest = json.dumps({**described, "model": model, "added_tokens": []})
     special = tuple(tokens.index(token) for token in SPECIAL_TOKENS)
@@ -313,17 +302,27 @@ def read_wordpiece(path: pathlib.Path, described: Mapping[str, Any]) -> WordPiec
     return WordPiece(tokens, lower_case=lower_case, vocab_file=str(path))
 
 
-def _described_tokens(path: pathlib.Path, vocabulary: Any, added: Any) -> list[str]:
-    """The tokens by id: those of the model, and special tokens that are only listed."""
-    if not isinstance(vocabulary, dict) or not vocabulary:
-        raise errors.VocabularyError(f"{path}, model.vocab", "tokens with their ids", "none")
+def checked_added(
+    path: pathlib.Path, described: Mapping[str, Any], special: Collection[str] = SPECIAL_TOKENS
+) -> list[dict[str, Any]]:
+    """The added tokens of a tokenizer.json, which may be `special` ones alone."""
+    added = described.get("added_tokens") or []
     if not isinstance(added, list) or not all(
         isinstance(entry, dict) and isinstance(entry.get("content"), str) for entry in added
     ):
         raise errors.VocabularyError(f"{path}, added_tokens", "a list of tokens", repr(added)[:80])
-    fault = added_tokens_fault(f"{path}, added_tokens", (entry["content"] for entry in added))
-    if fault:
+    named = (entry["content"] for entry in added)
+    if fault := added_tokens_fault(f"{path}, added_tokens", named, special):
         raise errors.VocabularyError(fault)
+    return added
+
+
+def _described_tokens(
+    path: pathlib.Path, vocabulary: Any, added: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """The tokens by id: those of the model, and special tokens that are only listed."""
+    if not isinstance(vocabulary, dict) or not vocabulary:
+        raise errors.VocabularyError(f"{path}, model.vocab", "tokens with their ids", "none")
     ids: dict[str, Any] = dict(vocabulary)
     for entry in added:
         if ids.setdefault(entry["content"], entry.get("id")) != entry.get("id"):

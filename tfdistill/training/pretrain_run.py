@@ -18,7 +18,7 @@ from tfdistill.data import masking, shard_files, shards, streaming
 from tfdistill.data.streaming import StepRange
 from tfdistill.io import files, ledger, storage, work_folder
 from tfdistill.results import FitResult
-from tfdistill.tokenization.reading import read_tokenizer
+from tfdistill.tokenization.reading import read_tokenizer, vocab_file_of
 from tfdistill.tokenization.tokenizer import Tokenizer
 from tfdistill.training import evaluation, multi_worker, optimizers, precision, strategies
 from tfdistill.training.fit import fit
@@ -310,7 +310,7 @@ def _tokenizer_of(
 
 def _local_vocabulary(prepared: Any, root: pathlib.Path) -> pathlib.Path:
     """The vocabulary of a corpus; of one at an address a copy, which models are saved with."""
-    file = shard_files.vocab_file(prepared)
+    file = vocab_file_of(prepared)
     if not storage.is_remote(prepared):
         return file
     copy = root / "corpus" / file.name

@@ -97,12 +97,9 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
     truncation = reading.checked_truncation(described.get("truncation", "end"), what)
     read, _ = checkpoint.read_tensors(source)
     tensors = {name: array for name, array in read.items() if array is not None}
-    vocab_file = folder / reading.JSON_FILE
-    if not vocab_file.is_file():
-        vocab_file = folder / checkpoint.VOCAB_FILE
-    tokenizer = reading.read_tokenizer(
-        vocab_file, lower_case, truncation, str(described.get("prompt", ""))
-    )
+    prompt = str(described.get("prompt", ""))
+    vocab_file = reading.vocab_file_of(folder)
+    tokenizer = reading.read_tokenizer(vocab_file, lower_case, truncation, prompt)
     config, num_labels = _shape(tensors, source, tokenizer.pad_id)
     tokenizer.check_rows(config.vocab_size)
     model = models.build_bilstm(config, num_labels)
