@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import signal
 import subprocess
-import time
 
 import pytest
 from adb_daemon import Daemon, processes
@@ -99,8 +97,7 @@ def test_ctrl_c_kills_a_program_that_is_being_started(monkeypatch):
 
     def slow_start(*arguments, **options):
         started.append(real(*arguments, **options))
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.2)  # until the main thread has heard of it
+        signal.raise_signal(signal.SIGINT)
         return started[-1]
 
     monkeypatch.setattr(subprocess, "Popen", slow_start)

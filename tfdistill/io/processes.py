@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -82,7 +83,6 @@ def interruptible() -> Iterator[None]:
     After the first, files and folders are cleaned up. What the second leaves of them the next
     process removes.
     """
-    before = [(number, signal.getsignal(number)) for number in INTERRUPTIONS]
     interrupted_at = None
 
     def handle(number: int, frame: object) -> None:
@@ -93,12 +93,38 @@ def interruptible() -> Iterator[None]:
         if time.monotonic() - interrupted_at > _SAME_S:
             leave(number, frame)
 
-    on_interruption(handle)
+    with _handling(handle):
+        yield
+
+
+@contextlib.contextmanager
+def interruptions_held() -> Iterator[None]:
+    """Lets an interruption of a short block wait until its end.
+
+    Only the main thread is interrupted; in another one this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    try:
+        with _handling(lambda number, _: heard.append(number)):
+            yield
+    finally:
+        for number in heard:
+            signal.raise_signal(number)
+
+
+@contextlib.contextmanager
+def _handling(handler: Callable[[int, object], None]) -> Iterator[None]:
+    """Handles interruptions of the block, and then again as before."""
+    before = [(number, signal.getsignal(number)) for number in INTERRUPTIONS]
+    on_interruption(handler)
     try:
         yield
     finally:
-        for number, handler in before:
-            signal.signal(number, handler)
+        for number, former in before:
+            signal.signal(number, former)
 
 
 def continue_in_child(what: str, grace_s: int = 20) -> None:

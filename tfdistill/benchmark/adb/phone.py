@@ -13,11 +13,10 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent import futures
 from typing import IO
 
 from tfdistill import errors
-from tfdistill.io import files
+from tfdistill.io import files, processes
 
 MAX_OUTPUT_BYTES = 64 << 20
 TEMPORARY = "/data/local/tmp"
@@ -92,20 +91,21 @@ class AdbRunner:
 
         Returns its exit code and output, as UTF-8 with other bytes replaced.
         """
-        # Ctrl-C interrupts the main thread alone: in another, no program starts and is forgotten.
-        with futures.ThreadPoolExecutor(1) as starter:
-            starting = starter.submit(self._start, command, cleanup)
-            try:
-                starting.result()[0].wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                raise TimeoutError(f"no answer within {timeout_s:g} seconds") from None
-            finally:
-                process, outputs = starting.result()
-                process.kill()  # also on Ctrl-C; nothing where it has ended
-                process.wait()
+        started = None
+        try:
+            with processes.interruptions_held():  # else Ctrl-C forgets what was just started
+                started = self._start(command, cleanup)
+            started[0].wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"no answer within {timeout_s:g} seconds") from None
+        finally:
+            if started is not None:
+                started[0].kill()  # also on Ctrl-C; nothing where it has ended
+                started[0].wait()
                 with self._lock:
-                    self._running.discard(process)
-                texts = [output.text() for output in outputs]
+                    self._running.discard(started[0])
+        process, outputs = started
+        texts = [output.text() for output in outputs]
         if self._stopped.is_set() and not cleanup:
             raise KeyboardInterrupt
         if any(output.too_long for output in outputs):
