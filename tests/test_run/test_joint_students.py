@@ -1,15 +1,16 @@
 """Students that start as a part of their teacher and learn answers and states together."""
 
-import dataclasses
 import json
+import types
 
 import numpy as np
 import pytest
 import toys
 
 from tfdistill import config, errors, models, results, run, training
-from tfdistill.data import answers, batches, synthetic
+from tfdistill.data import answers, synthetic
 from tfdistill.run import baselines, initialise, inputs, stages
+from tfdistill.tasks.encoded import Template, join, runs_of
 
 pytestmark = pytest.mark.slow
 
@@ -121,36 +122,39 @@ def test_the_student_without_a_teacher_starts_as_the_student_and_learns_as_long(
     assert (folder / "history.csv").read_text().startswith("epoch,step,loss,label,")
 
 
-def test_the_mean_of_the_states_is_that_of_the_real_tokens_of_either_text():
+@pytest.mark.parametrize("separators", [1, 2])
+def test_the_mean_of_the_states_is_that_of_the_real_tokens_of_either_text(separators):
     model = toys.classifier(toys.SHALLOW_TEACHER)
-    rows = [[2, 7, 9, 3, 8, 3], [2, 5, 3, 4, 6, 7, 3], [2, 11, 3, 3]]
-    second = [4, 3, 3]
-    encoded = batches.EncodedExamples(
-        ids=np.concatenate(rows).astype(np.int32),
-        offsets=np.cumsum([0, *map(len, rows)]),
-        types=np.concatenate(
-            [np.arange(len(row)) >= cut for row, cut in zip(rows, second, strict=True)]
-        ).astype(np.uint8),
+    texts = [([7, 9], [8]), ([5], [4, 6, 7]), ([11], [])]
+    template = Template(0, 2, 3, separators, 2 - separators)  # a Unigram types no second text
+    encoded = join(
+        *(runs_of([*map(np.array, part)]) for part in zip(*texts, strict=True)), template
     )
+    second = [1 + len(first) + separators for first, _ in texts]
     width = 12
-    means = baselines.mean_states(model, encoded)
-    single = dataclasses.replace(encoded, types=np.zeros_like(encoded.types))
-    alone = baselines.mean_states(model, single)
+
+    def features(second_texts):
+        data = types.SimpleNamespace(
+            train_examples=types.SimpleNamespace(pairs=second_texts),
+            tokenizer=types.SimpleNamespace(template=template),
+            train=types.SimpleNamespace(encoded=encoded),
+            dev=types.SimpleNamespace(encoded=encoded),
+        )
+        _, rows, make, _ = baselines._states_of(model, data)
+        return make(rows)
+
+    means, alone = features([""] * 3), features(None)
     assert means.shape == (3, 4 * width) and alone.shape == (3, width)
     view = models.taps(model)
-    for index, (row, cut) in enumerate(zip(rows, second, strict=True)):
-        features = {
-            "input_ids": np.array([row], np.int32),
-            "attention_mask": np.ones((1, len(row)), np.int32),
-        }
-        for types, result in ((encoded, means), (single, alone)):
-            kinds = types.row_types(index).astype(np.int32)[None]
-            states = view({**features, "token_type_ids": kinds})["sequence_output"].numpy()[0]
-            u, v = states[:cut].mean(axis=0), states[cut:].mean(axis=0)
-            expected = np.concatenate([u, v, np.abs(u - v), u * v])
-            if types is single:
-                expected = states.mean(axis=0)
-            np.testing.assert_allclose(result[index], expected, rtol=1e-4, atol=1e-5)
+    for index, cut in enumerate(second):
+        row = encoded.row(index)[None]
+        features = {"input_ids": row, "attention_mask": np.ones_like(row)}
+        features["token_type_ids"] = encoded.row_types(index).astype(np.int32)[None]
+        states = view(features)["sequence_output"].numpy()[0]
+        u, v = states[:cut].mean(axis=0), states[cut:].mean(axis=0)
+        expected = np.concatenate([u, v, np.abs(u - v), u * v])
+        np.testing.assert_allclose(means[index], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(alone[index], states.mean(axis=0), rtol=1e-4, atol=1e-5)
 
 
 @pytest.fixture

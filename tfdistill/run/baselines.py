@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import analysis, config, models, results, training, weights
-from tfdistill.data import answers, batches
+from tfdistill.data import answers, batches, task_data
 from tfdistill.run import corpora, cutting, students
 from tfdistill.run.folder import RunContext
 from tfdistill.run.initialise import new_student
@@ -187,10 +187,9 @@ def _word_vectors(context: RunContext) -> tuple[Any, Any, Callable[[Any], Any], 
 
 def _states(context: RunContext) -> tuple[Any, Any, Callable[[Any], Any], int]:
     """Means of the teacher's last hidden states."""
-    data, teachers = context.data.of_task, context.teachers
+    teachers = context.teachers
     encoder = teachers.general if _knows_general(context.recipe) else teachers.task
-    size = sum(weight.shape.num_elements() for weight in encoder.weights)
-    return data.train.encoded, data.dev.encoded, functools.partial(mean_states, encoder), size
+    return _states_of(encoder, context.data.of_task)
 
 
 def _uncut(context: RunContext) -> tuple[Any, Any, Callable[[Any], Any], int]:
@@ -199,9 +198,14 @@ def _uncut(context: RunContext) -> tuple[Any, Any, Callable[[Any], Any], int]:
     assert recipe is not None  # a run writes it first
     source = recipe.teacher.general or recipe.teacher.source
     data = context.data.of_task.read_by(corpora.tokenizer_of(recipe.data, source))
-    encoder = weights.load_encoder(source)
+    return _states_of(weights.load_encoder(source), data)
+
+
+def _states_of(
+    encoder: keras.Model, data: task_data.TaskData
+) -> tuple[Any, Any, Callable[[Any], Any], int]:
     size = sum(weight.shape.num_elements() for weight in encoder.weights)
-    return data.train.encoded, data.dev.encoded, functools.partial(mean_states, encoder), size
+    return data.train.encoded, data.dev.encoded, functools.partial(mean_states, encoder, data), size
 
 
 def _knows_general(recipe: config.Recipe) -> bool:
@@ -211,15 +215,18 @@ def _knows_general(recipe: config.Recipe) -> bool:
     return teacher.finetune is not None and not teacher.source.startswith(PRESET)
 
 
-def mean_states(encoder: keras.Model, encoded: batches.EncodedExamples) -> np.ndarray:
+def mean_states(
+    encoder: keras.Model, data: task_data.TaskData, encoded: batches.EncodedExamples
+) -> np.ndarray:
     """The mean of the last hidden states over the real tokens of each text, float32 (n, d).
 
-    Of pairs read together, with u and v the means over the tokens of either text, it is
-    ``[u, v, |u - v|, u * v]``, (n, 4 d).
+    Of pairs, with u and v the means over ``[CLS] a [SEP]`` and ``b [SEP]`` (further separators
+    between the texts belong to u), it is ``[u, v, |u - v|, u * v]``, (n, 4 d). `data` are those of
+    the run, which say how the texts were read.
     """
+    template, paired = data.tokenizer.template, data.train_examples.pairs is not None
     view = models.taps(encoder)
     view = keras.Model(view.inputs, view.get_layer("sequence_output").output)
-    paired = bool(encoded.types.any())
     kinds = ("input_ids", "attention_mask", "token_type_ids")
     specs = {name: tf.TensorSpec((None, None), tf.int32) for name in kinds}
 
@@ -227,8 +234,13 @@ def mean_states(encoder: keras.Model, encoded: batches.EncodedExamples) -> np.nd
     def pool(features: dict[str, tf.Tensor]) -> list[tf.Tensor]:
         states = view({name: features[name] for name in view.input_names}, training=False)
         states = tf.cast(states, tf.float32)  # (batch, tokens, d)
-        types = features["token_type_ids"]
-        counted = [types == 0, types == 1] if paired else [tf.ones_like(types, tf.bool)]
+        ids = features["input_ids"]
+        counted = [tf.ones_like(ids, tf.bool)]
+        if paired:
+            ends = tf.cast(ids == template.sep_id, tf.int32)
+            begins = tf.argmax(ends, axis=1, output_type=tf.int32) + template.separators
+            second = tf.range(tf.shape(ids)[1]) >= begins[:, None]  # (batch, tokens)
+            counted = [~second, second]
         means = []
         for chosen in counted:
             mask = tf.cast(features["attention_mask"], tf.float32) * tf.cast(chosen, tf.float32)
