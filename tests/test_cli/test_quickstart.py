@@ -21,6 +21,7 @@ from tfdistill.run import durations
 from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.weights import hf_config
 
+CHOOSE_LENGTH = quickstart_recipe.choose_length
 SHAPE = models.EncoderConfig(
     num_layers=2,
     hidden_size=16,
@@ -539,6 +540,19 @@ def test_of_many_texts_some_are_counted_and_they_are_drawn_from_all(toy_vocab_fi
     np.testing.assert_array_equal(choose().tokens, drawn.tokens)
 
 
+def test_a_prompt_is_part_of_the_length(toy_vocab_file, recipe_of):
+    spec = tasks.TaskSpec("moods", "text", "mood", labels=("glad", "sad"))
+    sets = {"train": tasks.Examples(spec, ["kind words", "a"], ["a", ""], np.arange(2))}
+    data, tokenizer = types.SimpleNamespace(sets=sets), read_tokenizer(toy_vocab_file)
+    lengths = [
+        CHOOSE_LENGTH(each, data, positions=512).tokens
+        for each in (tokenizer, tokenizer.replace(prompt="kind kind "))
+    ]
+    of_word = len(tokenizer.encode("kind")) - 2
+    np.testing.assert_array_equal(lengths[1], lengths[0] + 2 * of_word)
+    assert recipe_of(set=["data.prompt=kind"]).data.max_length == 16 + of_word
+
+
 def test_a_teacher_that_cannot_be_cut_gets_a_preset():
     for teacher in (models.preset("mobilebert"), SHAPE.replace(family="electra", pooler=False)):
         assert quickstart_recipe.choose_student(teacher) == "tinybert_4l_312d"
@@ -597,19 +611,19 @@ def test_a_regression_needs_one_output():
 
 
 @pytest.fixture
-def recipe_of(tmp_path, monkeypatch):
+def recipe_of(tmp_path, monkeypatch, toy_vocab_file):
     """Makes the recipe of a quickstart with options of the command, for texts of 16 tokens."""
     monkeypatch.setattr(
         quickstart_recipe,
         "choose_length",
-        lambda *arguments, **more: quickstart_recipe.TextLengths(
-            16, "", analysis.DataFindings(), np.full(99, 8)
+        lambda tokenizer, *arguments, **more: quickstart_recipe.TextLengths(
+            14 + len(tokenizer.encode("")), "", analysis.DataFindings(), np.full(99, 8)
         ),
     )
     checkpoint = types.SimpleNamespace(
         raw_config=hf_config.format_config(SHAPE, models.Head("none"), ()),
         tensors={},
-        tokenizer="that of the teacher",
+        tokenizer=read_tokenizer(toy_vocab_file),
         max_length=None,
     )
     data = types.SimpleNamespace(

@@ -31,7 +31,7 @@ _HELD = 0.995  # share of the texts that are not cut
 _READ = 100_000  # training texts whose tokens are counted
 _LONGEST, _MOST_POSITIONS = 256, 512  # tokens that are chosen, and that can be asked for
 _USUAL_PRESET = "tinybert_4l_312d"
-_VOCAB = "data.vocab="  # the change that names another vocabulary
+_OF_TEXTS = ("data.vocab=", "data.prompt=")  # the changes that give texts other tokens
 _FROZEN = "teacher.finetune.method=frozen"  # the change that leaves no steps to set
 _PROMISE = (
     f"no promise: {promises.fewest_rows(0.05)} or more labelled texts that trained "
@@ -99,28 +99,31 @@ def make_plan(
     is_chosen = args.student in (None, config.TEACHER)
     chosen = choose_student(shape) if is_chosen else args.student
     tokenizer = checkpoint.tokenizer
-    for change in args.set:  # a file that is missing is a fault of the recipe
-        path = pathlib.Path(change.removeprefix(_VOCAB))
-        if change.startswith(_VOCAB) and path.is_file():
-            tokenizer = read_tokenizer(path, None if tokenizer is None else tokenizer.lower_case)
+    named = [change.removeprefix("data.") for change in args.set if change.startswith(_OF_TEXTS)]
+    section = data.section(folder)
+    settings = config.parse_section(
+        config.DataConfig, section, named, source="quickstart", place="data"
+    )
+    if pathlib.Path(settings.vocab).is_file():  # a missing one is a fault of the recipe
+        case = None if tokenizer is None else tokenizer.lower_case
+        tokenizer = read_tokenizer(settings.vocab, case)
     limit = checkpoint.max_length if tuned else None
-    tokenizer = weights.existing_tokenizer(tokenizer, teacher)
+    tokenizer = weights.existing_tokenizer(tokenizer, teacher).replace(prompt=settings.prompt)
     texts = choose_length(
         tokenizer,
         data,
         positions=min(shape.max_positions, limit or shape.max_positions),
     )
     notes.append(texts.note)
-    from_file = any(change.startswith(_VOCAB) for change in args.set)
     cut = vocabulary_options.cut_of(
-        args, None if args.answers or from_file else teacher, fetch=True
+        args, None if args.answers or settings.vocab != "teacher" else teacher, fetch=True
     )
     epochs = 1 if num_train > _LONG_SET else 3
     stage = {"kind": "joint", "epochs": epochs, "precision": args.precision}
     values: dict[str, Any] = {
         "name": name,
         "data": {
-            **data.section(folder),
+            **section,
             **cut,
             "class_weights": args.class_weights,
             "truncation": args.truncation,
@@ -286,6 +289,8 @@ def choose_length(tokenizer: Tokenizer, data: LabelledFile, *, positions: int) -
         train = train.select(np.sort(np.random.default_rng(0).permutation(len(train))[:_READ]))
     ids, counts = tokenizer.pieces([*train.texts, *(train.pairs or ())])
     tokens = tokenizer.whole_lengths(counts, train.pairs)
+    if tokenizer.prompt:
+        tokens = tokenizer.lengths(train.texts, train.pairs)
     length, note = fit_length(tokens, positions)
     if train is not data.sets["train"]:
         note += f"; {_READ:,} of the texts were counted"
