@@ -26,7 +26,7 @@ def inputs(tmp_path_factory):
         vocab_size=tokenizer.vocab_size, pad_token_id=1, max_positions=48, pooler=False
     )
     model = toys.randomise(models.build_embedder(shape, pooling="mean"), 1)
-    weights.save_hf(model, folder / "teacher", tokenizer=tokenizer)
+    weights.save_hf(model, folder / "teacher", tokenizer=tokenizer, max_length=40)
     shape = shape.replace(family="tinybert", pooler=True)
     names = ("good", "other")
     tuned = toys.randomise(models.build_classifier(shape, 2), 1)
@@ -121,6 +121,8 @@ def test_an_encoder_is_cut_and_exported_without_training(inputs, tmp_path, capsy
         "16",
         "--out",
         str(tmp_path / "out"),
+        "--hf",
+        str(tmp_path / "hf"),
         "--json",
     ]
     assert cli.main(command) == 0
@@ -129,6 +131,7 @@ def test_an_encoder_is_cut_and_exported_without_training(inputs, tmp_path, capsy
     tokenizer = exported_tokenizer(tmp_path / "out", card.tokenizer)
     assert shown["vocabulary"]["tokens"] == tokenizer.vocab_size < 90
     assert {f"{MARK}gut", "ü"} <= {*tokenizer.vocab} and f"{MARK}film" not in tokenizer.vocab
+    assert weights.load_embedder(tmp_path / "hf").max_length == 40  # as the folder says
 
     whole = weights.load_embedder(inputs / "teacher")
     ids = np.array([whole.tokenizer.encode("nicht gut")], np.int32)

@@ -20,7 +20,7 @@ def save_teacher(folder, **changes):
         vocab_size=tokenizer.vocab_size, pad_token_id=1, max_positions=16, pooler=False, **changes
     )
     model = toys.randomise(models.build_embedder(shape, pooling="mean"), 1)
-    return weights.save_hf(model, folder, tokenizer=tokenizer)
+    return weights.save_hf(model, folder, tokenizer=tokenizer, max_length=14)
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,7 @@ def test_the_cut_teacher_gives_the_training_texts_the_same_pieces_and_vectors(pr
     part = weights.load_embedder(changed.teacher.source)
 
     assert changed.data.cut is None
+    assert part.max_length == whole.max_length == 14 < part.config.max_positions
     assert data.tokenizer.vocab == part.tokenizer.vocab
     assert part.config.vocab_size == part.tokenizer.vocab_size < whole.config.vocab_size
     assert f"{MARK}film" in part.tokenizer.vocab and "ü" in part.tokenizer.vocab

@@ -112,6 +112,7 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
     common: dict[str, Any] = {**reads, "overwrite": overwrite}
     whole = {"task": job.task, "max_length": max(job.lengths), "check_on": texts}
     checkpoint = {"texts": () if texts is None else texts.texts, "for_transformers": True}
+    checkpoint["max_length"] = job.source.max_length
     checked = {"check_on": job.check_set, "overwrite": overwrite}
     shown = {"texts": texts, "overwrite": overwrite}
     writers: dict[str, Callable[[str], Any]] = {

@@ -75,6 +75,7 @@ def cut_models(recipe: config.Recipe, root: pathlib.Path, sets: Sets) -> config.
                 labels=loaded.labels or None,
                 tokenizer=pruned.tokenizer,
                 texts=texts[:_COMPARED],
+                max_length=loaded.max_length,
             )
             ledger.write_checksums(temporary)
     read = {"development": None if settings.cross_fitted else dev}

@@ -63,6 +63,7 @@ class WrittenFolder:
     labels: tuple[str, ...] | None  # in the order of the logits
     tokenizer: Tokenizer | None  # that was put in
     texts: Sequence[str]  # of the task, besides `_PROBES`
+    max_length: int  # of an example, as the folder says
     # Whether `transformers` shall answer them, where PyTorch is installed.
     for_transformers: bool = False
 
@@ -97,7 +98,7 @@ class WrittenFolder:
         if self.tokenizer is None:
             return None
         tokenizer = self.tokenizer.replace(truncation="end", prompt="")
-        return tokenizer.encode_batch(self.all_texts, max_length=self.config.max_positions)
+        return tokenizer.encode_batch(self.all_texts, max_length=self.max_length)
 
     @functools.cached_property
     def of_texts(self) -> dict[str, np.ndarray] | None:
@@ -173,7 +174,7 @@ def _tokens(written: WrittenFolder) -> list[str]:
     folder, expected = written.folder, written.tokenizer
     again = tokenizer_reading.read_tokenizer(folder / tokenizer_reading.JSON_FILE)
     stated = {
-        "model_max_length": written.config.max_positions,
+        "model_max_length": written.max_length,
         **expected.hf_settings(written.config.family),
     }
     listed = tokenizer_reading.read_vocab(folder / expected.file_name)
@@ -195,10 +196,7 @@ def _tokens(written: WrittenFolder) -> list[str]:
     ]
     if faults:
         return faults
-    rows = [
-        again.fast.encode(text, max_length=written.config.max_positions)
-        for text in written.all_texts
-    ]
+    rows = [again.fast.encode(text, max_length=written.max_length) for text in written.all_texts]
     return _other_ids(written, rows, "the library tokenizers")
 
 

@@ -32,6 +32,7 @@ def save_hf(
     labels: Sequence[str] | None = None,
     tokenizer: Tokenizer | files.Path | None = None,
     texts: Sequence[str] = (),
+    max_length: int | None = None,
     for_transformers: bool = False,
     overwrite: bool = False,
 ) -> pathlib.Path:
@@ -55,6 +56,8 @@ def save_hf(
       tokenizer: Its tokenizer, or the file of its vocabulary, see `reading.read_tokenizer`.
         `transformers` cuts texts at their end only.
       texts: Texts whose ids are compared, besides some of our own.
+      max_length: The most tokens of an example that other programs read (default, and at most: the
+        model's positions).
       for_transformers: Whether the folder must answer in `transformers` as here. A model that it
         has no class for is refused then, and where PyTorch is installed its class answers `texts`.
       overwrite: Whether an existing folder is replaced.
@@ -97,6 +100,7 @@ def save_hf(
     if tokenizer is not None:
         tokenizer.check_rows(config.vocab_size)
     written = hf_config.format_config(config, head, names or None)
+    limit = min(max_length or config.max_positions, config.max_positions)
     bare = head.bare
     named = {
         v.key: filling.exported(model, v)
@@ -122,18 +126,18 @@ def save_hf(
             tensors, temporary / checkpoint.WEIGHTS_FILE, metadata={"format": "pt"}
         )
         if head.traits.vectors or head.pooled:
-            sentence_modules.write_modules(model, temporary)
+            sentence_modules.write_modules(model, temporary, limit)
         plain = tokenizer
         if head.traits.vectors and tokenizer is not None:
             sentence_modules.write_prompt(tokenizer.prompt, temporary)
             plain = tokenizer.replace(prompt="")  # it is not that of other heads on the encoder
         if plain is not None:
-            _save_tokenizer(config, plain, temporary)
+            _save_tokenizer(config, plain, temporary, limit)
         checks.require(
             f"{folder}",
             folder_checks.CHECKS,
             folder_checks.WrittenFolder(
-                temporary, model, names, tokenizer, texts, for_transformers
+                temporary, model, names, tokenizer, texts, limit, for_transformers
             ),
         )
     return folder
@@ -150,7 +154,7 @@ def _check_labels(labels: tuple[str, ...] | None, head: models.Head) -> None:
 
 
 def _save_tokenizer(
-    config: models.EncoderConfig, tokenizer: Tokenizer, folder: pathlib.Path
+    config: models.EncoderConfig, tokenizer: Tokenizer, folder: pathlib.Path, max_length: int
 ) -> None:
     """Writes the vocabulary and the tokenizer's settings, which every `transformers` reads alike.
 
@@ -158,7 +162,7 @@ def _save_tokenizer(
     """
     tokenizer.save_files(folder)
     settings: dict[str, object] = {
-        "model_max_length": config.max_positions,
+        "model_max_length": max_length,
         **tokenizer.hf_settings(config.family),
     }
     if tokenizer.truncation != "end":

@@ -254,7 +254,7 @@ def _read_library(path: pathlib.Path, *, normalized: bool) -> str:
     return "" if named is None else prompts[named]
 
 
-def write_modules(model: keras.Model, folder: pathlib.Path) -> None:
+def write_modules(model: keras.Model, folder: pathlib.Path, max_length: int) -> None:
     """Writes what follows the encoder of an embedding model, next to its files."""
     head, config = models.read_head(model), models.config_of(model)
     listed = [("", "Transformer"), ("1_Pooling", "Pooling")]
@@ -285,7 +285,7 @@ def write_modules(model: keras.Model, folder: pathlib.Path) -> None:
         for index, (place, kind) in enumerate(listed)
     ]
     write_json(folder / MODULES_FILE, modules)
-    limits = {"max_seq_length": config.max_positions, "do_lower_case": False}
+    limits = {"max_seq_length": max_length, "do_lower_case": False}
     write_json(folder / _SETTINGS_FILES[0], limits)
 
 
