@@ -345,6 +345,7 @@ def test_a_regular_expression_and_a_panic_of_the_library_are_refused(folder, mon
         {"truncation_side": "left"},
         {"padding_side": "left"},
         {"model_max_length": "many"},
+        {"tfdistill_prompt": ["query: "]},
         {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": "maybe"},
     ],
     ids=lambda settings: next(iter(settings)),

@@ -1,11 +1,14 @@
 """A BiLSTM in a folder: what is saved comes back, and nothing in a foreign folder is executed."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import unigrams
 
 from tfdistill import errors, models, tasks, weights
+from tfdistill.io import files
 from tfdistill.run import inputs, task_models
 from tfdistill.tokenization.reading import read_tokenizer
 
@@ -74,6 +77,10 @@ def test_a_static_student_of_pieces_keeps_them_and_its_prompt(tmp_path):
     opened = inputs.open_source(str(tmp_path))
     assert opened.tokenizer.encode("film", "gut") == tokenizer.encode("film", "gut")
     np.testing.assert_array_equal(answers(opened.model), answers(model))
+    described = json.loads((tmp_path / "classifier.json").read_text())
+    files.atomic_write_json(tmp_path / "classifier.json", {**described, "prompt": 7})
+    with pytest.raises(errors.WeightsError, match=r"classifier\.json, prompt: expected a text"):
+        weights.load_bilstm(tmp_path)
 
 
 def test_a_model_file_beside_the_weights_is_never_read(save):

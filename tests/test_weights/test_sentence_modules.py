@@ -123,6 +123,12 @@ SPOILT = {
         lambda folder: (folder / "2_Dense/model.safetensors").unlink(),
         "model.safetensors",
     ),
+    "a prompt of no name": (
+        lambda folder: (folder / "config_sentence_transformers.json").write_text(
+            '{"prompts": {"query": "q"}, "default_prompt_name": ["query"]}'
+        ),
+        r"default_prompt_name: expected one of query, received \['query'\]",
+    ),
     "a prompt": (
         lambda folder: (folder / "config_sentence_transformers.json").write_text(
             '{"default_prompt_name": "query"}'

@@ -208,7 +208,8 @@ def read_folder(folder: pathlib.Path) -> FolderTokenizer:
         tokenizer, types_pairs = _wordpiece_of(folder, settings), _types_pairs(settings)
     if tokenizer is not None:
         cut = checked_truncation(settings.get(TRUNCATION, "end"), f"{path}, {TRUNCATION}")
-        tokenizer = tokenizer.replace(truncation=cut, prompt=str(settings.get(PROMPT, "")))
+        prompt = checked_prompt(settings.get(PROMPT), f"{path}, {PROMPT}")
+        tokenizer = tokenizer.replace(truncation=cut, prompt=prompt)
     return FolderTokenizer(tokenizer, max_length(settings, path), types_pairs)
 
 
@@ -381,6 +382,13 @@ def checked_truncation(value: Any, what: str) -> Truncation:
         expected = " or ".join(map(repr, get_args(Truncation)))
         raise errors.WeightsError(what, expected, repr(value)[:80])
     return value
+
+
+def checked_prompt(value: Any, what: str) -> str:
+    """Returns what a file says stands in front of texts; "" where it says nothing."""
+    if value is not None and not isinstance(value, str):
+        raise errors.WeightsError(what, "a text", repr(value)[:80])
+    return value or ""
 
 
 def read_settings(

@@ -97,7 +97,7 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
     truncation = reading.checked_truncation(described.get("truncation", "end"), what)
     read, _ = checkpoint.read_tensors(source)
     tensors = {name: array for name, array in read.items() if array is not None}
-    prompt = str(described.get("prompt", ""))
+    prompt = reading.checked_prompt(described.get("prompt"), f"{folder / DESCRIPTION}, prompt")
     vocab_file = reading.vocab_file_of(folder)
     tokenizer = reading.read_tokenizer(vocab_file, lower_case, truncation, prompt)
     config, num_labels = _shape(tensors, source, tokenizer.pad_id)

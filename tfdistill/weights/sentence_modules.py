@@ -229,7 +229,7 @@ def _read_library(path: pathlib.Path, *, normalized: bool) -> str:
     named, prompts = settings.get("default_prompt_name"), settings.get("prompts") or {}
     if not isinstance(prompts, dict) or not all(isinstance(p, str) for p in prompts.values()):
         raise errors.WeightsError(f"{path}, prompts", "texts by their names", repr(prompts)[:80])
-    if named is not None and named not in prompts:
+    if named is not None and (not isinstance(named, str) or named not in prompts):
         raise errors.WeightsError(
             f"{path}, default_prompt_name",
             f"one of {', '.join(prompts) or 'the names in prompts, where there are none'}",
