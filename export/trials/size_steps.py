@@ -11,6 +11,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import compress, errors, models
+from tfdistill.compress import factorisation
 from tfdistill.tokenization.tokenizer import Tokenizer
 
 from ..checking.evidence import FloatConversion
@@ -22,8 +23,6 @@ Requested = Callable[[keras.Model, Tokenizer], ExportRequest]
 
 TABLE = "word_embeddings"
 _IN_4_BITS = ("dynamic_wi4_afp32_block32", "dynamic_wi4_afp32")  # the second for any width
-_BLOCK = 32  # a rank is a multiple of it
-_LEAST_RANK = 1 / 3  # of the width: lower ranks cost more than fewer words
 _SCALE = 12  # bytes for each row of a table with scales of its own, zero point included
 _A_LAYER = 8000  # bytes of the operators and scales of a layer in each signature, at least
 
@@ -64,9 +63,7 @@ STEPS = (
 
 def ranks(model: keras.Model) -> list[int | None]:
     """The ranks of two factors, descending; None alone where the model has one table."""
-    width = models.config_of(model).hidden_size
-    below = range(_BLOCK * ((width - 1) // _BLOCK), 0, -_BLOCK)
-    high = [rank for rank in below if rank >= _LEAST_RANK * width]
+    high = factorisation.ranks(models.config_of(model).hidden_size)
     return [*high] if high and compress.can_factorise(model) else [None]
 
 

@@ -1,44 +1,48 @@
 """The largest student within a budget, on a device that obeys a known law."""
 
-import math
-
 import pytest
 from simulated_device import TEACHER, Phone, true_latency
 
 from tfdistill import errors, models
 from tfdistill.budget import costs, fitting
-from tfdistill.budget.fitting import Budget
 
 INT8 = "dynamic_wi8_afp32"
 
 
-def largest(phone, latency_ms=math.inf, size_mb=None):
-    budget = Budget(latency_ms, size_mb)
-    options = {"length": 64, "num_lengths": 1, "quantize": INT8, "convert": phone.convert}
-    return fitting.largest(TEACHER, budget, measure=phone.measure, **options)
+def largest(phone, latency_ms=None, size_mb=None, **more):
+    options = {"lengths": (64,), "quantize": INT8, "convert": phone.convert, **more}
+    options |= {"latency_ms": latency_ms, "size_mb": size_mb}
+    return fitting.largest(TEACHER, measure=phone.measure, **options)
 
 
 @pytest.mark.parametrize("latency_ms", [1.0, 5.0, 20.0])
 def test_it_keeps_the_latency_and_nearly_uses_it_up(latency_ms):
     phone = Phone(noise=0.01)
-    fitted = largest(phone, latency_ms)
-    assert fitted.latency_ms <= latency_ms
-    assert 0.6 * latency_ms < true_latency(fitted.config, 64) <= 1.03 * latency_ms
-    assert len(phone.measured) <= 5 and fitted.config.vocab_size == TEACHER.vocab_size
+    chosen, measured_ms = largest(phone, latency_ms)
+    assert measured_ms <= latency_ms
+    assert 0.6 * latency_ms < true_latency(chosen.config, 64) <= 1.03 * latency_ms
+    assert len(phone.measured) <= 5 and chosen.config.vocab_size == TEACHER.vocab_size
 
 
 def test_a_size_alone_needs_no_measurement():
     phone = Phone()
-    fitted = largest(phone, size_mb=20)
-    assert not phone.measured and 15e6 < fitted.size_bytes <= 20e6
+    chosen, latency_ms = largest(phone, size_mb=20)
+    table = costs.table_bytes(chosen.config, INT8)
+    rest = costs.file_bytes(chosen.config, (64,), INT8) - table
+    assert not phone.measured and latency_ms is None
+    assert 15e6 < rest + costs.small_table_bytes(chosen.config, INT8) <= 20e6
+
+    half = largest(phone, size_mb=20, least_table=lambda shape, _: shape.hidden_size * 20_000)
+    smaller = half[0].config
+    rest = costs.file_bytes(smaller, (64,), INT8) - costs.table_bytes(smaller, INT8)
+    assert 15e6 < rest + smaller.hidden_size * 20_000 <= 20e6 and smaller != chosen.config
 
 
 def test_a_small_file_rather_loses_layers_than_its_width():
-    fitted = largest(Phone(), size_mb=8)
-    assert fitted.config.hidden_size == 384 and fitted.config.num_layers >= 3
-    assert costs.file_bytes(fitted.config, 64, 1, INT8) > 14e6  # its table is what gets smaller
-    assert fitted.size_bytes == 8e6
-    assert fitted.config.intermediate_size <= 4 * fitted.config.hidden_size
+    shape = largest(Phone(), size_mb=8)[0].config
+    assert shape.hidden_size == 384 and shape.num_layers >= 3
+    assert costs.file_bytes(shape, (64,), INT8) > 14e6  # its table is what gets smaller
+    assert shape.intermediate_size <= 4 * shape.hidden_size
 
 
 def test_what_nothing_keeps_is_refused_with_the_nearest():
@@ -49,21 +53,34 @@ def test_what_nothing_keeps_is_refused_with_the_nearest():
 
 
 @pytest.mark.parametrize(
-    ("shape", "size_bytes"),
-    [  # `export.to_tflite` with random weights, one length of 32 tokens
+    ("shape", "lengths", "size_bytes"),
+    [  # `export.to_tflite` with random weights
         (
             {"num_layers": 3, "hidden_size": 384, "num_heads": 12, "intermediate_size": 768},
+            (32,),
             15_585_504,
         ),
         (
             {"num_layers": 1, "hidden_size": 192, "num_heads": 6, "intermediate_size": 384},
+            (32,),
             6_252_592,
+        ),
+        (
+            {
+                "num_layers": 5,
+                "hidden_size": 384,
+                "num_heads": 12,
+                "intermediate_size": 768,
+                "vocab_size": 2000,
+            },
+            (24, 32, 40, 48, 56, 64, 80, 96),
+            7_901_360,
         ),
     ],
 )
-def test_bytes_are_those_of_exported_files(shape, size_bytes):
-    config = models.EncoderConfig(**shape, vocab_size=30522, max_positions=512)
-    assert costs.file_bytes(config, 32, 1, INT8) == pytest.approx(size_bytes, rel=0.01)
+def test_bytes_are_those_of_exported_files(shape, lengths, size_bytes):
+    config = models.EncoderConfig(**{"vocab_size": 30522, **shape}, max_positions=512)
+    assert costs.file_bytes(config, lengths, INT8) == pytest.approx(size_bytes, rel=0.01)
 
 
 def test_a_small_table_takes_what_a_file_with_one_took():
@@ -73,4 +90,6 @@ def test_a_small_table_takes_what_a_file_with_one_took():
         max_positions=512,
     )  # fmt: skip
     ranks = 30522 * (224 - 192) * (1 / 2 + 2 / 32) + (224 - 192) * 384
-    assert costs.small_bytes(shape, 32, 4, INT8) + ranks == pytest.approx(7.93e6, rel=0.02)
+    lengths = (8, 16, 24, 32)
+    rest = costs.file_bytes(shape, lengths, INT8) - costs.table_bytes(shape, INT8)
+    assert rest + costs.small_table_bytes(shape, INT8) + ranks == pytest.approx(7.93e6, rel=0.02)

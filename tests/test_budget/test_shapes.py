@@ -31,6 +31,12 @@ def test_the_short_form_of_a_student_is_its_shape():
         assert pruning.pruned_config(SMALL, part) == candidate.config
 
 
+def test_no_part_is_more_than_the_teacher_whatever_its_sizes():
+    odd = SMALL.replace(intermediate_size=1501)
+    assert {c.config.intermediate_size for c in shapes.ladder(odd, "float32")} >= {1501, 1128}
+    assert max(c.config.intermediate_size for c in shapes.ladder(odd, "float32")) == 1501
+
+
 def test_blockwise_quantization_wants_widths_of_whole_blocks():
     candidates = shapes.ladder(models.preset("bert_base"), "x_block32")
     assert candidates

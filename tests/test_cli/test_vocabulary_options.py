@@ -76,11 +76,21 @@ def test_another_vocabulary_is_cut_only_where_that_is_asked_for(inputs, capsys):
 def test_the_page_has_a_line_for_the_table_of_words(inputs, capsys, of_many_languages):
     command = ["quickstart", "--teacher", str(inputs / "teacher"), "--student", "pruned:layers=1"]
     command += ["--data", str(inputs / "moods.csv"), "--out", str(inputs / "run"), "--dry-run"]
-    assert cli.main([*command, "--size-mb", "1"]) == 0
-    assert "word table: 62 pieces x 12, 744 B" in (page := capsys.readouterr().out)
-    assert "within 1 MB it fits as dynamic_wi8_afp32" in page
+    assert cli.main(command) == 0
+    assert "word table: 62 pieces x 12, 744 B as dynamic_wi8_afp32\n" in capsys.readouterr().out
     assert cli.main([*command, "--size-mb", "0.001"]) == 0
     assert "within 0.001 MB it is too large" in capsys.readouterr().out
+    more = ["--languages-of", str(inputs / "german.txt"), "--size-mb"]
+    cut, size, notes = plan(inputs, capsys, *more, "1")
+    assert (cut["vocab_size"], size) == (None, 66)
+    cut, size, notes = plan(inputs, capsys, *more, "0.0374")
+    assert cut["vocab_size"] == size == 62 and any("; 4 of rarer words had no" in n for n in notes)
+    assert cli.main([*command[:3], *command[5:], *more, "1", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert any("the budget beside a word table of at least 10 dB" in n for n in shown["notes"])
+    form = {"num_pieces": 66, "rank": 12, "bits": 8, "size_bytes": 66 * 12}
+    assert form.items() <= shown["word_table"].items() and shown["word_table"]["decibels"] > 30
+    assert shown["student"]["num_layers"] == 2 and shown["student"]["vocab_size"] == 66
 
 
 def test_distill_cuts_alike_and_its_plan_says_so(inputs, capsys, of_many_languages):

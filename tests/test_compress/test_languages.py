@@ -30,9 +30,15 @@ def test_words_of_languages_are_kept_by_turns_as_far_as_there_is_room(monkeypatc
     assert {MARK + word for word in lists["de"] + lists["hi"]} <= all_of_them and "अ" in all_of_them
     assert f"{MARK}Nicht" in all_of_them and f"{MARK}Nicht" not in few
     assert "words of de, hi" in most.note and most.num_wanted == len(most.ids)
-    bounded, some = pieces(languages=("de", "hi"), vocab_size=most.num_needed + 2)
-    assert len(bounded.ids) == most.num_needed + 2 and "had no room" in bounded.note
-    assert {f"{MARK}gut", f"{MARK}अच्छा"} <= some, "the most frequent of each"
+    bounded, some = pieces(languages=("de", "hi"), vocab_size=most.num_needed + 3)
+    assert len(bounded.ids) == most.num_needed + 3 and "had no room" in bounded.note
+    assert {MARK, f"{MARK}gut", f"{MARK}अच्छा"} <= some, "the most frequent of each"
+    assert sorted(most.first(len(bounded.ids)).ids) == sorted(bounded.ids)
+    pair = (most.ranked, most.shares)
+    rank = {tokenizer.vocab[index]: share for index, share in zip(*pair, strict=True)}
+    assert rank[f"{MARK}अच्छा"] > rank[f"{MARK}फिल्म"] > 0 == rank[f"{MARK}film"]
+    assert sum(most.shares) == pytest.approx(1), "of the languages, not of the texts"
+    assert sum(alone.shares) == pytest.approx(1) and len(alone.ranked) == len(alone.ids)
     (tmp_path / "hindi.txt").write_text("फिल्म фильм\nफिल्म\n", encoding="utf-8")
     _, of_file = pieces(languages_of=str(tmp_path / "hindi.txt"))
     assert {f"{MARK}फिल्म", f"{MARK}фильм", "अ"} <= of_file and f"{MARK}gut" not in of_file

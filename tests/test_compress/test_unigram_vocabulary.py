@@ -78,12 +78,12 @@ def test_listed_pieces_come_in_their_order_as_far_as_there_is_room():
     needed = cut(tokenizer, ["the film"])
     listed = np.array([tokenizer.vocab.index(MARK + word) for word in ("хорош", "the", "फिल्म")])
 
-    script = cut(tokenizer, ["the film"], listed=listed[:1], num_tokens=0)
-    assert {tokenizer.vocab[index] for index in {*script} - {*needed}} > {"щ", "ъ"}
-    room = cut(tokenizer, ["the film"], listed=listed, num_tokens=0)
-    more = cut(tokenizer, ["the film"], listed=listed, num_tokens=len(room) + 1)
-    assert {*more} - {*room} == {listed[0]}
-    assert {*cut(tokenizer, ["the film"], listed=listed)} == {*more, listed[2]}
+    counts = vocabulary.count_pieces(["the film"], tokenizer)
+    ranked, num_needed, num_wanted = vocabulary.rank_tokens(counts, tokenizer, listed=listed)
+    assert sorted(ranked) == list(range(tokenizer.vocab_size))
+    more = {*ranked[:num_needed]} - {*needed}
+    assert {tokenizer.vocab[index] for index in more} > {"щ", "ъ"}, "characters of their script"
+    assert list(ranked[num_needed:num_wanted]) == [listed[0], listed[2]], "one is needed already"
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(50, True), (1000, False)])

@@ -7,6 +7,7 @@ inner width f, h heads; the last layer of a classifier of texts is computed for 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -50,35 +51,35 @@ def stored(config: models.EncoderConfig, length: int) -> np.ndarray:
     return np.array([1, config.num_layers, weights, tables, vectors], float)
 
 
-def file_bytes(config: models.EncoderConfig, length: int, num_lengths: int, quantize: str) -> float:
-    """Estimates the bytes of a file with the counts of `stored`, from files of two shapes.
+def file_bytes(config: models.EncoderConfig, lengths: Sequence[int], quantize: str) -> float:
+    """Estimates the bytes of a file with the counts of `stored`, from files of three shapes.
 
     A weight takes a byte in all formats of integers: those of four bits keep the table in eight.
+    Each length has positions of its own.
     """
     weight = bytes_of_weight(quantize)
-    size = stored(config, length) @ np.array([7000, 21000, weight, weight, 4])
-    return float(size) + 14600 * config.num_layers * (num_lengths - 1)
+    size = stored(config, sum(lengths)) @ np.array([7000, 21000, weight, weight, 4])
+    return float(size) + 6150 * config.num_layers * (len(lengths) - 1)
 
 
-def small_bytes(
-    config: models.EncoderConfig, length: int, num_lengths: int, quantize: str
-) -> float:
-    """Estimates the bytes that `export.size_mb` reaches at little loss, from the shape.
+def table_bytes(config: models.EncoderConfig, quantize: str) -> float:
+    """The bytes of a word table as it is."""
+    width = config.embedding_size or config.hidden_size
+    return config.vocab_size * width * bytes_of_weight(quantize)
 
-    The word table of V words and width w is then two factors of rank r, about w / 2, the larger in
-    four bits with a scale of two bytes for each 32 numbers: V r (1/2 + 2/32) + r w. A table no
-    wider than 32 stays one, in four bits.
+
+def small_table_bytes(config: models.EncoderConfig, quantize: str) -> float:
+    """Estimates the bytes of the word table that `export.size_mb` reaches at little loss.
+
+    That of V words and width w is two factors of rank r, about w / 2, the larger in four bits with
+    a scale of two bytes for each 32 numbers: V r (1/2 + 2/32) + r w. A table no wider than 32 stays
+    one, in four bits.
     """
-    width, rank = config.embedding_size or config.hidden_size, _rank(config)
-    whole = file_bytes(config, length, num_lengths, quantize)
+    width = config.embedding_size or config.hidden_size
+    rank = min(width, 32 * math.ceil(width / 64))
     second = rank * width if rank < width else 0
-    table = config.vocab_size * width * bytes_of_weight(quantize)
-    return min(whole, whole - table + config.vocab_size * small_word_bytes(config) + second)
-
-
-def small_word_bytes(config: models.EncoderConfig) -> float:
-    """The bytes of a word in the table of `small_bytes`."""
-    return word_bytes_in_4_bits(_rank(config))
+    smaller = config.vocab_size * word_bytes_in_4_bits(rank) + second
+    return min(smaller, table_bytes(config, quantize))
 
 
 def word_bytes_in_4_bits(width: int) -> float:
@@ -89,8 +90,3 @@ def word_bytes_in_4_bits(width: int) -> float:
 def bytes_of_weight(quantize: str) -> int:
     """The bytes of a weight of a matrix; see `file_bytes`."""
     return {"float32": 4, "float16": 2}.get(quantize, 1)
-
-
-def _rank(config: models.EncoderConfig) -> int:
-    width = config.embedding_size or config.hidden_size
-    return min(width, 32 * math.ceil(width / 64))

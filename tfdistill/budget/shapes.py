@@ -62,4 +62,5 @@ def ladder(teacher: models.EncoderConfig, quantize: str) -> list[Candidate]:
 
 def _parts_of(whole: int, step: int) -> list[int]:
     """Parts of a size in multiples of `step`, the whole itself among them."""
-    return sorted({whole, *(step * round(part * whole / step) for part in _PARTS)} - {0})
+    parts = {min(whole, step * round(part * whole / step)) for part in _PARTS}
+    return sorted({whole, *parts} - {0})

@@ -15,18 +15,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfdistill import config, errors, models
-from tfdistill.budget import costs
+from tfdistill.budget import costs, word_tables
 from tfdistill.commands import measurement_options
 from tfdistill.results import quantities, tables
 from tfdistill.run import durations
 
 if TYPE_CHECKING:
-    from tfdistill.budget.fitting import FittedShape
     from tfdistill.commands.quickstart_plan import QuickstartPlan
+    from tfdistill.compress import languages
     from tfdistill.data.labelled_file import LabelledFile
     from tfdistill.run.durations import TimedPart
+    from tfdistill.tokenization.tokenizer import Tokenizer
 
 _BUSY = 1.5  # a training that is alone waits for its own threads: up to 1.45
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CutVocabulary:
+    """The pieces of a teacher's vocabulary that a run keeps.
+
+    Where a size bounds the file, `table` is the teacher's word table, and `form` that of the file;
+    None where none fits.
+    """
+
+    tokenizer: Tokenizer
+    choice: languages.VocabularyChoice
+    table: word_tables.WordTable | None
+    form: word_tables.TableForm | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,15 +58,16 @@ class QuickstartPlan:
     notes: tuple[str, ...]
     teacher: models.EncoderConfig | None
     tokens: np.ndarray
-    fitted: FittedShape | None = None  # the student, where a budget chose it
+    cut: CutVocabulary | None = None
+    latency_ms: float | None = None  # of the student, where that was measured
 
     def with_student(
-        self, preset: str, note: str, fitted: FittedShape | None = None
+        self, preset: str, note: str, latency_ms: float | None = None
     ) -> QuickstartPlan:
         """Replaces the student; that of the preset "teacher" needs no training."""
         training = {"stages": {}, "variants": {}} if preset == config.TEACHER else self.training
         others = tuple(note for note in self.notes if not note.startswith("student: "))
-        plan = dataclasses.replace(self, notes=others, fitted=fitted)
+        plan = dataclasses.replace(self, notes=others, latency_ms=latency_ms)
         return plan.changed(note, {**training, "student.preset": preset})
 
     def changed(self, note: str, values: Mapping[str, Any]) -> QuickstartPlan:
@@ -94,12 +110,25 @@ class QuickstartPlan:
     @property
     def size_bytes(self) -> float | None:
         """The estimate of the file; None of students whose file cannot be estimated."""
-        if self.fitted is not None or type(self.student) is not models.EncoderConfig:
-            return self.fitted and self.fitted.size_bytes
-        lengths = durations.file_lengths(self.recipe, self.tokens, self.student)
-        form = (self.student, max(lengths), len(lengths), self.recipe.export.quantize)
-        whole, most = costs.file_bytes(*form), self.recipe.export.size_mb
-        return whole if most is None else min(whole, max(costs.small_bytes(*form), 1e6 * most))
+        shape, quantize = self.student, self.recipe.export.quantize
+        if type(shape) is not models.EncoderConfig:
+            return None
+        table, rest = costs.table_bytes(shape, quantize), self.bytes_but_words
+        if self.cut is not None and self.cut.form is not None:
+            table = self.cut.form.size_bytes
+        elif (most := self.recipe.export.size_mb) is not None:
+            table = min(table, max(costs.small_table_bytes(shape, quantize), 1e6 * most - rest))
+        return rest + table
+
+    @property
+    def bytes_but_words(self) -> float:
+        """The estimate of the file without its word table."""
+        shape, quantize = self.student, self.recipe.export.quantize
+        whole = float(costs.bytes_of_weight(quantize) * models.count_parameters(shape))
+        if type(shape) is models.EncoderConfig:
+            lengths = durations.file_lengths(self.recipe, self.tokens, shape)
+            whole = costs.file_bytes(shape, lengths, quantize)
+        return whole - costs.table_bytes(shape, quantize)
 
     def lines(self) -> list[str]:
         """The page for a terminal."""
@@ -110,9 +139,9 @@ class QuickstartPlan:
         ]
         if size_bytes is not None:
             facts.append(f"about {quantities.size(size_bytes)} as {self.recipe.export.quantize}")
-        if self.fitted is not None and self.fitted.latency_ms is not None:
+        if self.latency_ms is not None:
             facts.append(
-                f"{self.fitted.latency_ms:.3g} ms for {self.recipe.data.max_length} tokens with "
+                f"{self.latency_ms:.3g} ms for {self.recipe.data.max_length} tokens with "
                 "random weights"
             )
         slowed = f"; other programs make it {load:.1f} times as slow now"
@@ -122,35 +151,31 @@ class QuickstartPlan:
             rows.append([f"{number}. {part.name}", steps, f"{part.seconds / 60:.1f}"])
         return [
             f"student: {', '.join(facts)}",
-            *self._word_table(),
+            *filter(None, [self._word_table]),
             "",
             *tables.table(rows),
             f"estimated: {self.seconds / 60:.1f} minutes on this machine"
             + (slowed if load >= _BUSY else ""),
         ]
 
-    def _word_table(self) -> list[str]:
+    @property
+    def _word_table(self) -> str:
         """A line about the table of words, where the vocabulary is cut."""
-        if self.recipe.data.cut is None:
-            return []
-        shape, quantize = self.student, self.recipe.export.quantize
-        width, words = shape.embedding_size or shape.hidden_size, shape.vocab_size
-        whole = costs.bytes_of_weight(quantize) * width * words
-        line = f"word table: {words:,} pieces x {width}, {quantities.size(whole)} as {quantize}"
-        size_mb, size_bytes = self.recipe.export.size_mb, self.size_bytes
-        if size_mb is None or size_bytes is None:
-            return [line]
-        lengths = durations.file_lengths(self.recipe, self.tokens, shape)
-        form = (shape, max(lengths), len(lengths), quantize)
-        room = 1e6 * size_mb - (costs.file_bytes(*form) - whole)
-        forms = {
-            f"as {quantize}": whole,
-            "in 4 bits": words * costs.word_bytes_in_4_bits(width),
-            "in 4 bits and two factors": words * costs.small_word_bytes(shape),
-        }
-        fitting = next((name for name, count in forms.items() if count <= room), None)
-        fits = f"fits {fitting}, {quantities.size(forms[fitting])}" if fitting else "is too large"
-        return [f"{line}; within {size_mb:g} MB it {fits}"]
+        if self.cut is None:
+            return ""
+        shape, quantize, form = self.student, self.recipe.export.quantize, self.cut.form
+        width, least = shape.embedding_size or shape.hidden_size, word_tables.LEAST_DB
+        num = len(self.cut.choice.ids)
+        size = quantities.size(costs.bytes_of_weight(quantize) * num * width)
+        line = f"word table: {num:,} pieces x {width}, {size} as {quantize}"
+        if self.cut.table is None:
+            return line
+        if form is None:
+            return f"{line}; within {self.recipe.export.size_mb:g} MB it is too large"
+        factors = f"two factors of rank {form.rank}, " if form.rank < width else ""
+        line += f"; in the file {factors}{form.bits} bits, {quantities.size(form.size_bytes)}"
+        enough = f"at least {least:g} dB" if form.decibels >= least else "fewer layers leave room"
+        return f"{line}: keeps {form.decibels:.1f} dB of its words ({enough})"
 
     def as_json(self) -> dict[str, Any]:
         """The page as a value."""
@@ -164,8 +189,10 @@ class QuickstartPlan:
                 "parameters": models.count_parameters(self.student),
                 "size_bytes": self.size_bytes,
                 "vocab_size": self.student.vocab_size,
-                "latency_ms": self.fitted and self.fitted.latency_ms,
+                "latency_ms": self.latency_ms,
+                "num_layers": getattr(self.student, "num_layers", None),
             },
+            "word_table": self.cut and self.cut.form and self.cut.form._asdict(),
         }
 
 
@@ -178,11 +205,10 @@ def within(
 ) -> QuickstartPlan:
     """Brings a plan into the budgets; student and steps of an earlier run stay as they are."""
     if args.size_mb is not None:
-        note = f"word table: as small as {args.size_mb:g} MB ask for"
-        plan = plan.changed(note, {"export.size_mb": args.size_mb})
+        plan = plan.changed(f"size: at most {args.size_mb:g} MB", {"export.size_mb": args.size_mb})
     if earlier_run is not None:
         return _as_before(plan, earlier_run)
-    plan = _fit_student(plan, args)
+    plan = _fit_words(_fit_student(plan, args))
     return bound_steps(plan, plan.parts, args.max_minutes)
 
 
@@ -192,6 +218,10 @@ def _as_before(plan: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
         return plan
     plan = plan.changed("metrics: as before", {"data.metrics": saved.data.metrics})
     plan = plan.with_student(saved.student.preset, "student: as before")
+    plan = _fit_words(plan)
+    if saved.data.cut is not None:
+        pieces = {"data.cut": saved.data.cut.model_dump(mode="json")}
+        plan = plan.changed("vocabulary: as before", pieces)
     stage = saved.stages.get(_JOINT)
     if stage is None:
         return plan
@@ -214,22 +244,48 @@ def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPl
             f"{args.teacher}", "Name the student with --student.",
         )  # fmt: skip
     lengths = durations.file_lengths(recipe, plan.tokens, teacher)
-    latency_ms = math.inf if args.latency_ms is None else args.latency_ms
-    fitted = fitting.largest(
+    within, least_table = "within the budget", costs.small_table_bytes
+    if plan.cut is not None and plan.cut.table is not None:
+        least_table = plan.cut.table.least_bytes
+        within += f" beside a word table of at least {word_tables.LEAST_DB:g} dB"
+    chosen, latency_ms = fitting.largest(
         teacher,
-        fitting.Budget(latency_ms, args.size_mb),
+        latency_ms=args.latency_ms,
+        size_mb=args.size_mb,
         measure=measurement_options.measurer(args),
-        length=max(lengths),
-        num_lengths=len(lengths),
+        lengths=lengths,
         quantize=recipe.export.quantize,
+        least_table=least_table,
         threads=min(recipe.benchmark.threads),
         head=models.head_for(plan.data.task.head, 2).kind,
     )
-    if fitted.config == teacher:
-        note = "student: the teacher itself, which is within the budget"
-        return plan.with_student(config.TEACHER, note, fitted)
-    note = f"student: {fitted.part}, the largest part of the teacher within the budget"
-    return plan.with_student(str(fitted.part), note, fitted)
+    if chosen.config == teacher:
+        note = f"student: the teacher itself, which is {within}"
+        return plan.with_student(config.TEACHER, note, latency_ms)
+    note = f"student: {chosen.part}, the largest part of the teacher {within}"
+    return plan.with_student(str(chosen.part), note, latency_ms)
+
+
+def _fit_words(plan: QuickstartPlan) -> QuickstartPlan:
+    """Chooses the pieces that the student leaves room for, and says how texts fare with them."""
+    from tfdistill.run import cutting
+
+    cut, shape, export = plan.cut, plan.student, plan.recipe.export
+    if cut is None:
+        return plan
+    bounded: dict[str, int] = {}
+    if cut.table is not None and export.size_mb is not None:
+        room = 1e6 * export.size_mb - plan.bytes_but_words
+        form = cut.table.fit(shape, room, export.quantize)
+        num = cut.table.least if form is None else form.num_pieces
+        bounded = {"data.cut.vocab_size": num} if num < len(cut.choice.ids) else {}
+        cut = dataclasses.replace(cut, choice=cut.choice.first(num), form=form)
+    sets = {"development": plan.data.sets.get("dev"), "test": plan.data.sets.get("test")}
+    record = cutting.record(cut.tokenizer, cut.choice, sets)
+    plan = plan.changed(cut.choice.note, bounded)
+    notes = (*plan.notes, *(line.strip() for line in record.lines[1:]))
+    teacher = plan.teacher and plan.teacher.replace(vocab_size=len(cut.choice.ids))
+    return dataclasses.replace(plan, cut=cut, teacher=teacher, notes=notes)
 
 
 def bound_steps(

@@ -12,9 +12,8 @@ import numpy as np
 
 from tfdistill import analysis, config, models, tasks
 from tfdistill.analysis import promises
-from tfdistill.budget import costs
 from tfdistill.commands import vocabulary_options
-from tfdistill.commands.quickstart_plan import QuickstartPlan
+from tfdistill.commands.quickstart_plan import CutVocabulary, QuickstartPlan
 from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.tokenization.tokenizer import Tokenizer
 
@@ -41,7 +40,6 @@ _ON_PAIRS = (
     "few rows: the encoder is fine-tuned on pairs of them, and a linear head is fitted over it; "
     "where cross-validation prefers the encoder as it is, that is kept"
 )
-_SHARE_OF_WORDS = 0.5  # of a size
 _CLOSEST = "weight_only_wi8_afp32"  # of the formats of a byte a weight
 
 
@@ -153,11 +151,15 @@ def make_plan(
     recipe = recipe.model_copy(update={"export": recipe.export.model_copy(update=missing)})
     plain = recipe.model_dump(mode="json")
     training = {name: plain[name] for name in ("stages", "variants")}
+    cut = None
     if recipe.data.cut is not None:
-        recipe, shape, of_cut = _cut(recipe, shape, tokenizer, data, args.size_mb)
-        notes += of_cut
+        from tfdistill.run import cutting
+
+        of_train, bounded = cutting.texts_of(data.sets["train"]), args.size_mb is not None
+        cut = _cut(recipe.data.cut, tokenizer, of_train, checkpoint, bounded=bounded)
+        shape = shape.replace(vocab_size=len(cut.choice.ids))
     teacher_shape = None if args.answers else shape
-    draft = QuickstartPlan(data, recipe, training, tuple(notes), teacher_shape, texts.tokens)
+    draft = QuickstartPlan(data, recipe, training, tuple(notes), teacher_shape, texts.tokens, cut)
     if data.cross_fitted:
         return draft
     if args.student is not None:
@@ -171,36 +173,26 @@ def make_plan(
 
 
 def _cut(
-    recipe: config.Recipe,
-    shape: models.EncoderConfig,
+    section: config.CutConfig,
     tokenizer: Tokenizer,
-    data: LabelledFile,
-    size_mb: float | None,
-) -> tuple[config.Recipe, models.EncoderConfig, list[str]]:
-    """Plans how the vocabulary is cut: the recipe, the shape of the cut teacher, what is said.
-
-    Of a size at most a half is for the words, where their table is as small as it can be.
-    """
+    texts: list[str],
+    checkpoint: Checkpoint,
+    *,
+    bounded: bool,
+) -> CutVocabulary:
+    """The pieces that are wanted; of a file that is `bounded` also their word table."""
+    from tfdistill import weights
+    from tfdistill.budget import word_tables
     from tfdistill.compress import languages
-    from tfdistill.run import cutting
+    from tfdistill.weights import factorised
 
-    section, texts = recipe.data.cut, cutting.texts_of(data.sets["train"])
-    assert section is not None
-    choice = languages.choose(tokenizer, texts, **section.model_dump())
-    if size_mb is not None and section.vocab_size is None:
-        room = int(_SHARE_OF_WORDS * 1e6 * size_mb / costs.small_word_bytes(shape))
-        if len(choice.ids) > (most := max(room, choice.num_needed)):
-            section = section.model_copy(update={"vocab_size": most})
-            choice = languages.choose(tokenizer, texts, **section.model_dump())
-            changed = recipe.data.model_copy(update={"cut": section})
-            recipe = recipe.model_copy(update={"data": changed})
-    record = cutting.record(
-        tokenizer,
-        choice,
-        {"development": data.sets.get("dev"), "test": data.sets.get("test")},
-    )
-    shape = shape.replace(vocab_size=len(choice.ids))
-    return recipe, shape, [choice.note, *(line.strip() for line in record.lines[1:])]
+    choice, table = languages.choose(tokenizer, texts, **section.model_dump()), None
+    if bounded:
+        rows = weights.open_checkpoint(checkpoint.folder).tensors[factorised.WORDS][choice.ranked]
+        most = len(choice.ids)
+        least = choice.num_needed if section.vocab_size is None else most
+        table = word_tables.WordTable(rows, choice.shares, least=least, most=most)
+    return CutVocabulary(tokenizer, choice, table)
 
 
 def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, str]:

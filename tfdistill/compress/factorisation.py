@@ -10,6 +10,7 @@ from tfdistill.weights import factorised
 
 _TABLE = "word_embeddings"
 _PROJECTION = "embedding_projection"
+_BLOCK = 32  # numbers in four bits that share a scale
 _UNSEEN = 0.05  # occurrences of a piece that the corpus does not have
 
 
@@ -18,6 +19,16 @@ def can_factorise(model: keras.Model) -> bool:
     config = models.config_of(model)
     single = type(config) is models.EncoderConfig and config.embedding_size is None
     return single and config.family != "electra"  # which widens after the positions
+
+
+def ranks(width: int) -> list[int]:
+    """The ranks of two factors that a smaller file may have, descending: multiples of a block.
+
+    Lower ones than a third of the width cost more than fewer words.
+    """
+    return [
+        rank for rank in range(_BLOCK * ((width - 1) // _BLOCK), 0, -_BLOCK) if 3 * rank >= width
+    ]
 
 
 def factorise(model: keras.Model, rank: int, counts: np.ndarray | None = None) -> keras.Model:

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.compress.vocabulary import choose_tokens, count_pieces
+from tfdistill.compress.vocabulary import count_pieces, rank_tokens
 from tfdistill.io import reading
 from tfdistill.tokenization.tokenizer import Tokenizer
 
 PIECES_A_LANGUAGE = 16_000
 """Pieces that are kept of a language by default."""
 _WORDS = 80_000  # of a language, the most frequent
+_MANDELBROT = 2.7
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,15 +30,30 @@ class VocabularyChoice:
       ids: int64 (pieces,), their old ids, ascending.
       num_before: Pieces of the whole vocabulary.
       num_needed: Those that texts and their scripts need, without languages' words.
-      num_wanted: Those that are wanted where there is room for all.
+      ranked: int64 (wanted,), the old ids of those that are wanted where there is room for all, the
+        most important first.
+      shares: (wanted,), their shares among the pieces of running text: of the file, of texts alone
+        theirs; the n-th word of a language counts 1 / (n + 2.7).
       words_of: Whose words these are; "" where texts alone choose.
+
+    Reference: Mandelbrot 1953, for the frequency of the n-th word.
     """
 
     ids: np.ndarray
     num_before: int
     num_needed: int
-    num_wanted: int
+    ranked: np.ndarray
+    shares: np.ndarray
     words_of: str
+
+    @property
+    def num_wanted(self) -> int:
+        """Pieces that are wanted where there is room for all."""
+        return len(self.ranked)
+
+    def first(self, num_pieces: int) -> VocabularyChoice:
+        """The same with so many pieces."""
+        return dataclasses.replace(self, ids=np.sort(self.ranked[:num_pieces]))
 
     @property
     def note(self) -> str:
@@ -81,26 +97,29 @@ def choose(
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     if texts or not (languages or languages_of):
         counts = count_pieces([*texts, tokenizer.prompt], tokenizer)
-    ranked = [_ranked(tokenizer.pieces(words_of(code))[0]) for code in languages]
+    frequencies: list[np.ndarray] = []
+    for code in languages:
+        ids, of_words = tokenizer.pieces(words_of(code))
+        expected = np.repeat(1 / (np.arange(len(of_words)) + _MANDELBROT), of_words)
+        frequencies.append(np.bincount(ids, expected, minlength=tokenizer.vocab_size))
     if languages_of is not None:
-        of_file = count_pieces(_lines(languages_of), tokenizer)
-        order = np.argsort(-of_file, kind="stable")
-        ranked.append(order[of_file[order] > 0])
-    listed = _in_turns(ranked)
-    needed = choose_tokens(counts, tokenizer, listed=listed, num_tokens=0)
-    wanted = choose_tokens(counts, tokenizer, listed=listed)
-    most = vocab_size or PIECES_A_LANGUAGE * len(ranked) or len(wanted)
-    if vocab_size is not None and vocab_size < len(needed):
+        frequencies.append(count_pieces(_lines(languages_of), tokenizer))
+    orders = [np.argsort(-of, kind="stable")[: np.count_nonzero(of)] for of in frequencies]
+    ranked, needed, wanted = rank_tokens(counts, tokenizer, listed=_in_turns(orders))
+    most = vocab_size or PIECES_A_LANGUAGE * len(orders) or wanted
+    if vocab_size is not None and vocab_size < needed:
         raise errors.ConfigError(
             "vocab_size",
-            f"at least {len(needed)}, the pieces of the texts and the characters of their scripts",
+            f"at least {needed}, the pieces of the texts and the characters of their scripts",
             vocab_size,
         )
+    shares = np.mean([each / each.sum() for each in frequencies or [counts]], axis=0)
     return VocabularyChoice(
-        choose_tokens(counts, tokenizer, listed=listed, num_tokens=min(most, len(wanted))),
+        np.sort(ranked[: max(needed, min(most, wanted))]),
         num_before=tokenizer.vocab_size,
-        num_needed=len(needed),
-        num_wanted=len(wanted),
+        num_needed=needed,
+        ranked=ranked[:wanted],
+        shares=shares[ranked[:wanted]],
         words_of=", ".join(
             [*languages, *filter(None, [languages_of and pathlib.Path(languages_of).name])]
         ),
@@ -147,12 +166,6 @@ def _lines(path: str) -> Iterator[str]:
     yield from reading.read_text(
         pathlib.Path(path), error=errors.DataError, what=f"languages_of {path}"
     ).splitlines()
-
-
-def _ranked(pieces: np.ndarray) -> np.ndarray:
-    """Each piece once, in the order of first occurrence."""
-    ids, first = np.unique(pieces, return_index=True)
-    return ids[np.argsort(first)]
 
 
 def _in_turns(ranked: Sequence[np.ndarray]) -> np.ndarray:

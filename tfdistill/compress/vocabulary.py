@@ -202,12 +202,26 @@ def choose_tokens(
     *,
     min_count: int = 1,
     num_tokens: int | None = None,
-    listed: np.ndarray | None = None,
 ) -> np.ndarray:
     """Chooses the ids to keep, ascending; see `prune_vocabulary` for which.
 
-    `listed` are ids to keep besides, the most important first: with `num_tokens` no more of them
-    than there is room for.
+    Shapes: `counts` (vocab_size,), occurrences of each token.
+    """
+    ranked, needed, wanted = rank_tokens(counts, tokenizer, min_count=min_count)
+    return np.sort(ranked[: wanted if num_tokens is None else max(num_tokens, needed)])
+
+
+def rank_tokens(
+    counts: np.ndarray,
+    tokenizer: Tokenizer,
+    *,
+    min_count: int = 1,
+    listed: np.ndarray | None = None,
+) -> tuple[np.ndarray, int, int]:
+    """Sorts all ids, those to keep first; see `choose_tokens`.
+
+    After those that are needed come `listed`, ids to keep besides, the most important first.
+    Returns the ids, how many are needed, and how many these and `listed` are.
 
     Shapes: `counts` (vocab_size,), occurrences of each token; `listed` (tokens,), each once.
     """
@@ -217,11 +231,8 @@ def choose_tokens(
         present[listed] = np.maximum(present[listed], 1)
         places[listed] = np.arange(len(listed))
     places[(used > 0) | tokenizer.always_needed(present)] = -1
-    needed = int(np.sum(places < 0))
-    most = int(np.sum(places < len(used)))
-    if num_tokens is not None:
-        most = max(num_tokens, needed)
-    return np.sort(np.argsort(places, kind="stable")[:most])
+    needed, wanted = int(np.sum(places < 0)), int(np.sum(places < len(used)))
+    return np.argsort(places, kind="stable"), needed, wanted
 
 
 def _texts(corpus: files.Path | Iterable[str]) -> Iterable[str]:
