@@ -137,6 +137,13 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         texts = [self._tokens.prompt + text]
         return self._tokenizer.encode_batch(texts, None if pair is None else [pair], most)
 
+    def _is_read(self, text: str) -> bool:
+        """Whether the vocabulary has pieces for half of a text's letters: of another script not."""
+        pieces = self._tokenizer.locate([text])
+        letters = np.cumsum([0, *(character.isalpha() for character in text)])
+        counts = letters[pieces.ends] - letters[pieces.starts]
+        return bool(2 * counts[pieces.ids == self._tokenizer.unk_id].sum() <= letters[-1])
+
     def _run(self, encoded: EncodedExamples, row: int) -> np.ndarray:
         return self._file.predict(encoded.row(row), encoded.row_types(row), pad_id=encoded.pad_id)
 
@@ -180,7 +187,8 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         sure = None if self.promise is None else self.promise.covers(probability)
         reason = None
         familiarity = self.card.confidence and self.card.confidence.familiarity
-        if sure and familiarity and not familiarity.covers(encoded)[0]:
+        familiar = familiarity is None or familiarity.covers(encoded)[0]
+        if sure and not (familiar and self._is_read(text if pair is None else f"{text} {pair}")):
             sure, reason = False, ANOTHER_KIND
         return Prediction(text, pair, label, probability, sure, milliseconds, words, reason)
 

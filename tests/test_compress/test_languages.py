@@ -29,7 +29,7 @@ def test_words_of_languages_are_kept_by_turns_as_far_as_there_is_room(monkeypatc
     most, all_of_them = pieces(languages=("de", "hi"))
     assert {MARK + word for word in lists["de"] + lists["hi"]} <= all_of_them and "अ" in all_of_them
     assert f"{MARK}Nicht" in all_of_them and f"{MARK}Nicht" not in few
-    assert "words of de, hi" in most.note and most.num_wanted == len(most.ids)
+    assert "words of de, hi" in most.note and len(most.ranked) == len(most.ids)
     bounded, some = pieces(languages=("de", "hi"), vocab_size=most.num_needed + 3)
     assert len(bounded.ids) == most.num_needed + 3 and "had no room" in bounded.note
     assert {MARK, f"{MARK}gut", f"{MARK}अच्छा"} <= some, "the most frequent of each"
@@ -42,6 +42,9 @@ def test_words_of_languages_are_kept_by_turns_as_far_as_there_is_room(monkeypatc
     (tmp_path / "hindi.txt").write_text("फिल्म фильм\nफिल्म\n", encoding="utf-8")
     _, of_file = pieces(languages_of=str(tmp_path / "hindi.txt"))
     assert {f"{MARK}फिल्म", f"{MARK}фильм", "अ"} <= of_file and f"{MARK}gut" not in of_file
+    (tmp_path / "blank.txt").write_text(" \n\u200b\n", encoding="utf-8")
+    with pytest.raises(errors.DataError, match=r"languages_of .*blank\.txt: expected text"):
+        pieces(languages_of=str(tmp_path / "blank.txt"))
     with pytest.raises(errors.ConfigError, match=f"vocab_size: expected at least {len(few)}"):
         pieces(vocab_size=9)
     with pytest.raises(errors.ConfigError, match="expected of de, en, hi, received 'dr'"):

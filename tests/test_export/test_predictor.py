@@ -7,9 +7,11 @@ import re
 import shutil
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
+import unigrams
 
 from tfdistill import cli, errors, manifest
 from tfdistill.manifest.confidence import Confidence
@@ -80,6 +82,39 @@ def test_a_text_of_another_kind_is_not_sure_and_says_why(tmp_path, capsys):
     assert "not sure  (another kind of text)" in capsys.readouterr().out
     assert cli.main(["predict", str(folder), "a film\tis good", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["reason"] == "another kind of text"
+
+
+@pytest.mark.parametrize(
+    ("text", "pair", "sure"),
+    [
+        ("a film", "is good", True),
+        ("फिल्म अच्छी है", "a film", False),
+        ("日本語の映画", "😀 😀 a film is good, 日本", True),
+    ],
+)
+def test_a_text_that_the_vocabulary_cannot_spell_is_of_another_kind(text, pair, sure, tmp_path):
+    promise = {"threshold": 0.0, "coverage": 0.5, "error": 0.01}
+    folder = bundle("pairs", tmp_path / "m", temperature=1.0, promise=promise)
+    with Predictor(folder) as predictor:
+        answer = predictor.predict(text, pair)
+    assert (answer.sure, answer.reason) == (sure, None if sure else "another kind of text")
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("यह फिल्म अच्छी है।", True),
+        ("la película es buena", True),
+        ("das 😀😀 😀 😀 😀", True),
+        ("これは、いい映画です。", False),
+        ("映画を見た film 10 €", False),
+        ("...", True),
+        ("", True),
+    ],
+)
+def test_letters_alone_say_whether_pieces_spell_a_text(text, read):
+    predictor = types.SimpleNamespace(_tokenizer=unigrams.unigram())
+    assert Predictor._is_read(predictor, text) is read
 
 
 def test_words_have_a_tag_each_beyond_the_longest_signature_too(tmp_path):

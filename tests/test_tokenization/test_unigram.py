@@ -152,6 +152,7 @@ def test_other_forms_of_the_same_tokenizer_are_read(tmp_path, changes):
     [
         ({"model__vocab": pieces_with(i6=["▁good", math.nan])}, "(?i)nan"),
         ({"model__vocab": pieces_with(i7=["▁the", -4.5])}, "each piece once.*'▁the' as 5 and 7"),
+        ({"model__vocab": pieces_with(i7=["", -4.5])}, "each piece once, received '' as 7 and 7"),
         ({"model__vocab": pieces_with(i0=["<x>", 0.0])}, "without <s>"),
         ({"model__vocab": {"a": 1}}, "pieces with their scores"),
         ({"model__unk_id": 0}, "unk_id 3"),

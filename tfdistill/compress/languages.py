@@ -46,11 +46,6 @@ class VocabularyChoice:
     shares: np.ndarray
     words_of: str
 
-    @property
-    def num_wanted(self) -> int:
-        """Pieces that are wanted where there is room for all."""
-        return len(self.ranked)
-
     def first(self, num_pieces: int) -> VocabularyChoice:
         """The same with so many pieces."""
         return dataclasses.replace(self, ids=np.sort(self.ranked[:num_pieces]))
@@ -65,7 +60,7 @@ class VocabularyChoice:
                 "words of texts to come are cut into smaller pieces: --languages CODE or "
                 "--languages-of FILE keeps theirs, too"
             )
-        left_out = self.num_wanted - len(self.ids)
+        left_out = len(self.ranked) - len(self.ids)
         rest = f"; {left_out:,} of rarer words had no room" if left_out else ""
         return (
             f"{pieces}: {self.num_needed:,} for the texts and the characters of their scripts, the "
@@ -103,7 +98,8 @@ def choose(
         expected = np.repeat(1 / (np.arange(len(of_words)) + _MANDELBROT), of_words)
         frequencies.append(np.bincount(ids, expected, minlength=tokenizer.vocab_size))
     if languages_of is not None:
-        frequencies.append(count_pieces(_lines(languages_of), tokenizer))
+        what = f"languages_of {languages_of}"
+        frequencies.append(count_pieces(_lines(languages_of), tokenizer, what))
     orders = [np.argsort(-of, kind="stable")[: np.count_nonzero(of)] for of in frequencies]
     ranked, needed, wanted = rank_tokens(counts, tokenizer, listed=_in_turns(orders))
     most = vocab_size or PIECES_A_LANGUAGE * len(orders) or wanted

@@ -181,10 +181,11 @@ def _checked_config(model: keras.Model) -> models.EncoderConfig:
     return config
 
 
-def count_pieces(texts: Iterable[str], tokenizer: Tokenizer) -> np.ndarray:
+def count_pieces(texts: Iterable[str], tokenizer: Tokenizer, what: str = "corpus") -> np.ndarray:
     """Counts how often texts, read once, use each token: int64 (vocab_size,).
 
-    The special tokens that frame a text are not counted. Refuses texts without a word.
+    The special tokens that frame a text are not counted. Refuses texts without a word, which a
+    message calls `what`.
     """
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     rest = iter(texts)
@@ -192,7 +193,7 @@ def count_pieces(texts: Iterable[str], tokenizer: Tokenizer) -> np.ndarray:
         ids, _ = tokenizer.pieces(batch)
         counts += np.bincount(ids, minlength=tokenizer.vocab_size)
     if not counts.any():
-        raise errors.DataError("corpus", "text, a line each", "no word")
+        raise errors.DataError(what, "text, a line each", "no word")
     return counts
 
 

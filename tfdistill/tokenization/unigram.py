@@ -258,10 +258,9 @@ def check_pieces(pieces: Sequence[tuple[str, float]], name: str) -> None:
     """Refuses pieces that form no usable vocabulary; messages call it `name`."""
     first: dict[str, int] = {}
     for index, (piece, score) in enumerate(pieces):
-        if piece in first:
-            raise errors.VocabularyError(
-                name, "each piece once", f"{piece!r} as {first[piece]} and {index}"
-            )
+        if piece in first or not piece:
+            received = f"{piece!r} as {first.get(piece, index)} and {index}"
+            raise errors.VocabularyError(name, "each piece once", received)
         if not math.isfinite(score):
             raise errors.VocabularyError(f"{name}, score of {piece!r}", "a number", score)
         first[piece] = index
@@ -355,7 +354,7 @@ def check_sentencepiece(path: pathlib.Path, tokenizer: Unigram) -> None:
             count = int(model.vocab_size())
             tokens = [each.decode() for each in model.id_to_string(tf.range(count)).numpy()]
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
-        fault = " ".join(str(error).split())[:200]
+        fault = " ".join(str(error).split()).rpartition("}} ")[2][:200]
         raise errors.VocabularyError(f"{path}", "a model of SentencePiece", fault) from None
     ordinary = [token for token in tokenizer.vocab if token not in SPECIAL_TOKENS]
     remedy = "transformers follows tokenizer.json; remove the file that is not the model's."

@@ -126,16 +126,24 @@ public class Predictor(
                         Outcome.Labels(Answers.labels(it, bundle.manifest), several)
                     }
                 val labels = (prediction.outcome as Outcome.Labels).labels
-                judged(prediction, Answers.confidence(labels, task.kind))
+                val texts = listOfNotNull(text, second)
+                judged(prediction, Answers.confidence(labels, task.kind), texts)
             }
         }
     }
 
     /** Says of an answer how probable it is, and whether that is sure. */
-    private fun judged(prediction: Prediction, probability: Double): Prediction {
+    private fun judged(
+        prediction: Prediction,
+        probability: Double,
+        texts: List<String>,
+    ): Prediction {
         val sure =
             promise?.let {
-                it.threshold != null && probability > it.threshold && isFamiliar(prediction.tokens)
+                it.threshold != null &&
+                    probability > it.threshold &&
+                    isFamiliar(prediction.tokens) &&
+                    isRead(texts)
             }
         return prediction.copy(probability = probability, sure = sure)
     }
@@ -143,6 +151,19 @@ public class Predictor(
     private fun isFamiliar(tokens: List<String>): Boolean {
         val familiarity = bundle.manifest.confidence?.familiarity ?: return true
         return familiarity.covers(tokens.map { checkNotNull(bundle.vocabulary.id(it)) })
+    }
+
+    /** Whether the vocabulary has pieces for half of the letters: of another script not. */
+    private fun isRead(texts: List<String>): Boolean {
+        fun letters(text: String) = text.codePoints().filter(Character::isLetter).count()
+        val unknown =
+            texts.sumOf { text ->
+                val pieces = tokenizer.pieces(text)
+                pieces.ids.indices
+                    .filter { pieces.ids[it] == bundle.vocabulary.unknownId }
+                    .sumOf { letters(text.substring(pieces.starts[it], pieces.ends[it])) }
+            }
+        return 2 * unknown <= texts.sumOf(::letters)
     }
 
     /** Closes the model. */
@@ -230,7 +251,7 @@ public class Predictor(
             answered.fold(1.0) { product, (window, values) ->
                 product * Answers.confidence(values, window.firstPieces, bundle.manifest)
             }
-        return judged(prediction, probability)
+        return judged(prediction, probability, listOf(text))
     }
 
     private fun answer(text: String, context: String): Prediction {

@@ -115,6 +115,25 @@ class ConfidenceTest {
     }
 
     @Test
+    fun `a text that the vocabulary cannot spell is not sure`() {
+        val bundle = opened(cases.first()) { it.copy(familiarity = null) }
+        val runner =
+            object : ModelRunner {
+                override val signatures = bundle.signatures
+
+                override fun run(signature: String, inputs: Map<String, IntArray>) =
+                    mapOf("scores" to floatArrayOf(0f, 0f, 1f))
+
+                override fun close() = Unit
+            }
+        val predictor = Predictor(bundle, runner)
+        assertEquals(true, predictor.predict("a film", "is good").sure)
+        assertEquals(false, predictor.predict("फिल्म अच्छी है", "a film").sure)
+        assertEquals(false, predictor.predict("これは、いい映画です。", "").sure)
+        assertEquals(true, predictor.predict("日本", "😀 a film is good").sure)
+    }
+
+    @Test
     fun `a file without promises is neither sure nor unsure`() {
         val bundle = opened(cases.first()) { it.copy(promises = emptyList()) }
         val text = cases.first().getValue("answers").jsonArray.first().jsonObject
