@@ -95,7 +95,8 @@ class AdbRunner:
         try:
             with processes.interruptions_held():  # else Ctrl-C forgets what was just started
                 started = self._start(command, cleanup)
-            started[0].wait(timeout_s)
+            process, outputs = started
+            process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"no answer within {timeout_s:g} seconds") from None
         finally:
@@ -104,7 +105,6 @@ class AdbRunner:
                 started[0].wait()
                 with self._lock:
                     self._running.discard(started[0])
-        process, outputs = started
         texts = [output.text() for output in outputs]
         if self._stopped.is_set() and not cleanup:
             raise KeyboardInterrupt
