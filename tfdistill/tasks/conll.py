@@ -23,6 +23,7 @@ class TaggedSentences(NamedTuple):
     words: list[list[str]]
     tags: list[list[str]]
     lines: list[list[int]]
+    scheme: str = ""  # that the tags had in the file, see `schemes.scheme_of`
 
     def first_lines(self) -> dict[str, int]:
         """The line where each tag stands first."""
@@ -59,7 +60,7 @@ def read_sentences(
             cells = [cell for cell in cells if cell]
         if not any(cells) or cells[0] == _DOCUMENT:
             if sentences.words[-1]:
-                for part in sentences:
+                for part in (sentences.words, sentences.tags, sentences.lines):
                     part.append([])
             continue
         if word_column and (
@@ -89,7 +90,7 @@ def read_sentences(
         sentences.tags[-1].append(cells[tag_column])
         sentences.lines[-1].append(number)
     if not sentences.words[-1]:
-        for part in sentences:
+        for part in (sentences.words, sentences.tags, sentences.lines):
             part.pop()
     if not sentences.words:
         raise errors.DataError(f"data file {path}", "words with tags", "a file without any")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import pathlib
 import re
 from collections.abc import Sequence
@@ -11,8 +12,10 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.io.files import Path
-from tfdistill.tasks import folders, squad, tables
+from tfdistill.tasks import folders, schemes, squad, tables
 from tfdistill.tasks.spec import TaskSpec
+
+_log = logging.getLogger(__name__)
 
 SPLITS = ("train", "dev", "test")
 """The names of the parts of a data set."""
@@ -255,6 +258,8 @@ def _load_words(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
     sentences = spec.read_sentences(path)
     gold = None
     if labelled:
+        if sentences.scheme not in ("", schemes.BIO):
+            _log.info(f"{path}: tags in {sentences.scheme} are read as BIO")
         gold = np.empty(len(sentences.words), object)
         for index, (tags, lines) in enumerate(zip(sentences.tags, sentences.lines, strict=True)):
             where = [f"{path}, line {line}" for line in lines]

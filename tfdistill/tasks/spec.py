@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks import conll, folders, label_cells, parquet, squad, tables
+from tfdistill.tasks import conll, folders, label_cells, parquet, schemes, squad, tables
 from tfdistill.tasks.kind import KINDS, TaskKind
 
 if TYPE_CHECKING:
@@ -299,18 +299,20 @@ class TaskSpec:
         return label_cells.names_in_table(self, path, stated=stated), path
 
     def read_sentences(self, path: pathlib.Path) -> conll.TaggedSentences:
-        """Reads a CoNLL file.
+        """Reads a CoNLL file, tags of entities as BIO.
 
         Raises:
           ConfigError: If a column of the task is no number.
           DataError: If the file is unusable.
         """
-        return conll.read_sentences(
+        sentences = conll.read_sentences(
             path,
             word_column=self._column_number(self.text_column),
             tag_column=self._column_number(self.label_column),
             encoding=self.encoding,
         )
+        scheme, tags = schemes.to_bio(sentences.tags, str(path))
+        return sentences._replace(tags=tags, scheme=scheme)
 
     def _column_number(self, column: str) -> int:
         try:

@@ -17,6 +17,7 @@ from tfdistill import config, errors, models, tasks, weights
 from tfdistill.data import parallel
 from tfdistill.data.batches import Batches
 from tfdistill.io import arrays, files, storage
+from tfdistill.tasks import schemes
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.weights import head_checks
 
@@ -128,6 +129,14 @@ def label_order(
     """
     if task.traits.vectors:  # vectors, of any width
         return None
+    scheme = schemes.scheme_of([labels or ()], "the model") if task.traits.over_tokens else ""
+    if scheme not in ("", schemes.BIO) and "O" in task.labels:
+        raise errors.TeacherError(
+            f"tags of the model, for {task.name}",
+            f"{schemes.BIO}, as which the files are read",
+            f"{scheme}, such as {labels[-1]!r}" if labels else scheme,
+            "Fine-tune it on the task (`tfdistill finetune`, teacher.finetune in a recipe).",
+        )
     expected = task.num_labels
     if models.num_labels_of(model) != expected:
         raise errors.TeacherError(
