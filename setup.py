@@ -119,6 +119,7 @@ setuptools.setup(
             "recipes/*.yaml",
             "report/**/*.j2",
             "results/*.j2",
+            "tasks/*.yaml",
             "report/**/*.css",
         ],
         "export": ["py.typed"],

@@ -40,11 +40,12 @@ def sentences(
     answers for each word) and "tags"; none where words, tokenizer or tags are not known. Raises
     DataError if no sentence gives the ids that it should.
     """
-    if examples is None or examples.words is None or tokenizer is None or encoded.sources is None:
+    words_of = None if examples is None else examples.words
+    if words_of is None or tokenizer is None or encoded.sources is None:
         return []
     listed, whole = [], 0
     for i, source in enumerate(encoded.sources.tolist()):
-        words = examples.words[source]
+        words = words_of[source]
         again = tagged_words.encode_words([words], [np.zeros(len(words), int)], tokenizer, longest)
         if len(again) > 1:
             continue

@@ -37,6 +37,7 @@ from tfdistill.manifest.familiarity import fit_familiarity
 from tfdistill.predictor import Predictor
 from tfdistill.run import index_checks, indexing
 from tfdistill.tasks import Examples, SpanRules, TaskSpec, spans, squad
+from tfdistill.tasks.words import joined
 from tfdistill.tokenization import edge_cases
 from tfdistill.tokenization import words as tokenizer_words
 from tfdistill.tokenization.edge_cases import tokenizer_edge_cases
@@ -320,7 +321,8 @@ def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     words[3][1] = "\x7f"  # a word without a piece
     tags = np.empty(len(words), object)
     tags[:] = [np.zeros(len(row), np.int32) for row in words]
-    examples = Examples(task, [" ".join(row) for row in words], None, tags, words=words)
+    texts, places = zip(*map(joined, words), strict=True)
+    examples = Examples(task, list(texts), None, tags, word_offsets=list(places))
     encoded = encode_examples(examples, read_tokenizer(vocab_file), max(LENGTHS))
     model = lively(models.build_token_classifier(encoder().replace(pooler=False), len(TAGS)), 3)
     answers = model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)

@@ -15,6 +15,7 @@ from tfdistill.io import files
 from tfdistill.run import labelled
 from tfdistill.tasks import squad
 from tfdistill.tasks.spec import TaskSpec
+from tfdistill.tasks.words import joined
 from tfdistill.tokenization.reading import read_tokenizer
 
 DEV = [
@@ -95,7 +96,8 @@ def test_words_carry_a_label_for_each_token_and_several_labels_and_numbers_are_k
     gold = np.empty(2, object)
     gold[:] = [np.array([0, 1, 2], np.int32), np.array([1], np.int32)]
     words = [["turn", "the", "light"], ["play"]]
-    examples = tasks.Examples(spec, [" ".join(w) for w in words], None, gold, words=words)
+    texts, places = zip(*map(joined, words), strict=True)
+    examples = tasks.Examples(spec, list(texts), None, gold, word_offsets=list(places))
     encoded = batches.encode_examples(examples, tokenizer, 8)
     first, second = labelled._rows(encoded, examples)
     assert first.label == (-100, 0, 1, 2, -100)

@@ -10,6 +10,7 @@ import pytest
 from tfdistill import errors, tasks
 from tfdistill.data import soft_label_values, soft_labels
 from tfdistill.data.batches import encode_examples
+from tfdistill.tasks.words import joined
 from tfdistill.tokenization.reading import read_tokenizer
 
 TASK = tasks.TaskSpec("moods", "text", "mood", labels=("sad", "glad", "calm"))
@@ -226,7 +227,8 @@ def examples_of(kind):
         words = [["good", "films"], ["bad"]]
         tags = np.empty(2, object)
         tags[:] = [np.zeros(len(row), np.int32) for row in words]
-        return tasks.Examples(WORDS, ["good films", "bad"], None, tags, words=words)
+        texts, places = zip(*map(joined, words), strict=True)
+        return tasks.Examples(WORDS, list(texts), None, tags, word_offsets=list(places))
     spec = {"embedding": VECTORS, "regression": NUMBER, "pairs": PAIRS}.get(kind, TASK)
     return tasks.Examples(spec, TEXTS, TEXTS[::-1] if kind == "pairs" else None, None)
 

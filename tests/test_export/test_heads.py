@@ -16,6 +16,7 @@ from export.model.heads import HEADS, head_of_file
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import Batches, encode_examples
 from tfdistill.tasks import Examples, SpanRules, TaskSpec, spans, squad
+from tfdistill.tasks.words import joined
 from tfdistill.tflite import TfliteModel, agreement, editing
 from tfdistill.tokenization.reading import read_tokenizer
 
@@ -74,8 +75,8 @@ def token_toy(toy, lively):
     tokenizer = read_tokenizer(toy.vocab_file)
     words = [sentence(random, 2, 30) for _ in range(60)]
     words[3][1] = "\x7f"  # a word without a piece
-    texts = [" ".join(sentence) for sentence in words]
-    examples = Examples(TOKEN_TASK, texts, None, None, words=words)
+    texts, places = zip(*map(joined, words), strict=True)
+    examples = Examples(TOKEN_TASK, list(texts), None, None, word_offsets=list(places))
     tags = np.empty(len(words), object)
     for i, sentence_words in enumerate(words):
         tags[i] = np.zeros(len(sentence_words), np.int32)

@@ -308,9 +308,9 @@ def encode_examples(
             max_question_length=max_question_length,
             labelled=examples.labels is not None,
         )
-    elif examples.words is not None:
+    elif (words := examples.words) is not None:
         tags = None if examples.labels is None else list(examples.labels)
-        encoded = tagged_words.encode_words(examples.words, tags, tokenizer, max_length)
+        encoded = tagged_words.encode_words(words, tags, tokenizer, max_length)
     else:
         rows = tokenizer.encode_batch(examples.texts, examples.pairs, max_length)
         same_texts = None  # of pairs measured apart: equal but for case and blanks

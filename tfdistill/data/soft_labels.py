@@ -87,8 +87,8 @@ def text_columns(spec: TaskSpec) -> list[str]:
 
 def example_keys(examples: Examples) -> list[Key]:
     """The text, both texts or the words of each example, without blanks at their ends."""
-    if examples.words is not None:
-        return [tuple(word.strip() for word in words) for words in examples.words]
+    if (of_words := examples.words) is not None:
+        return [tuple(word.strip() for word in words) for words in of_words]
     columns = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
     return _keys_of(columns)
 
@@ -285,7 +285,8 @@ def write(path: files.Path, examples: Examples, values: np.ndarray) -> None:
 
 def _columns(examples: Examples, values: np.ndarray) -> dict[str, list[Any]]:
     spec = examples.spec
-    texts = [examples.texts, examples.pairs] if examples.words is None else [examples.words]
+    words = examples.words
+    texts = [examples.texts, examples.pairs] if words is None else [words]
     columns: dict[str, list[Any]] = {
         name: list(cells or ()) for name, cells in zip(text_columns(spec), texts, strict=False)
     }
@@ -294,7 +295,7 @@ def _columns(examples: Examples, values: np.ndarray) -> dict[str, list[Any]]:
     names = [f"logits.{label}" for label in spec.labels] or [LABEL]
     for name, column in zip(names, values.T.tolist(), strict=True):
         columns[name] = column
-        if examples.words is not None:
+        if words is not None:
             of_words = iter(column)
-            columns[name] = [list(itertools.islice(of_words, len(w))) for w in examples.words]
+            columns[name] = [list(itertools.islice(of_words, len(w))) for w in words]
     return columns

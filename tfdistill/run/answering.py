@@ -53,7 +53,7 @@ def answer(
         pipeline=pipeline,
         load=functools.partial(_load, here, task),
     )
-    of_words = examples.words is not None
+    of_words = examples.word_offsets is not None
     values = logits[soft_labels.first_pieces(encoded)] if of_words else logits
     soft_labels.write(path, examples, values)
     storage.remove_folder(folder)
@@ -73,11 +73,11 @@ def _different(task: tasks.TaskSpec, parts: Sequence[tasks.Examples]) -> tasks.E
         all_of("texts"),
         all_of("pairs") if task.reads_pairs else None,
         None,
-        words=all_of("words") or None,
+        word_offsets=all_of("word_offsets") or None,
     )
-    if joined.words is not None:  # any tags: they mark the first piece of each word
+    if joined.word_offsets is not None:  # any tags: they mark the first piece of each word
         tags = np.empty(len(joined), object)
-        tags[:] = [np.zeros(len(words), np.int32) for words in joined.words]
+        tags[:] = [np.zeros(len(words), np.int32) for words in joined.word_offsets]
         joined = dataclasses.replace(joined, labels=tags)
     first: dict[soft_labels.Key, int] = {}
     for index, key in enumerate(soft_labels.example_keys(joined)):

@@ -216,7 +216,7 @@ def _full_lengths(
     max_length: int,
 ) -> np.ndarray | None:
     """The tokens of each text without a limit, int64 (n,); None where texts are not cut."""
-    if examples.words is not None or examples.questions is not None:
+    if examples.word_offsets is not None or examples.questions is not None:
         return None
     lengths = encoded.lengths.copy()
     filled = np.flatnonzero(lengths >= max_length)

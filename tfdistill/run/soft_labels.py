@@ -127,9 +127,9 @@ def _at_pieces(
     encoded: batches.EncodedExamples,
 ) -> np.ndarray:
     """Soft labels at the first piece of each word, float32 (tokens, labels), 0 elsewhere."""
-    assert examples.words is not None and encoded.labels is not None
+    assert examples.word_offsets is not None and encoded.labels is not None
     firsts = soft_labels.first_pieces(encoded)
-    answered = np.repeat(answered, [len(words) for words in examples.words])
+    answered = np.repeat(answered, [len(words) for words in examples.word_offsets])
     values = np.zeros((encoded.num_tokens, soft.shape[1]), np.float32)
     values[firsts] = _with_gold(soft, answered, encoded.labels[firsts], examples.spec)
     return values

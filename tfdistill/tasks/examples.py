@@ -12,7 +12,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.io.files import Path
-from tfdistill.tasks import folders, schemes, squad, tables
+from tfdistill.tasks import folders, schemes, squad, tables, words
 from tfdistill.tasks.spec import TaskSpec
 
 _log = logging.getLogger(__name__)
@@ -29,14 +29,15 @@ class Examples:
 
     Attributes:
       spec: The task, with its labels.
-      texts: n first texts; the words of a sentence with spaces between, or a question. Of an
-        embedding task n texts, each by itself.
+      texts: n first texts; where words have tags the running text, or a question. Of an embedding
+        task n texts, each by itself.
       pairs: n second texts, the contexts of questions, or None.
       labels: int32 (n,) class indices; float32 (n,) for a regression, (n, classes) of 0 and 1 for
         several labels; for words an object array (n,) of int32 (words,); for questions int32
         (n, 2), first character and one past the last, -1 without an answer; None where hidden.
       skipped: Broken rows that were left out.
-      words: The words of n sentences, or None.
+      word_offsets: Where words have tags: the places of the words in each of n texts, int32
+        (words, 2), as `words.find_words` gives them, or those of a file; otherwise None.
       questions: n questions, or None.
       path: The file that they come from, or None.
       lines: The line of each example in that file, or None where examples are no rows.
@@ -50,12 +51,22 @@ class Examples:
     pairs: list[str] | None
     labels: np.ndarray | None
     skipped: int = 0
-    words: list[list[str]] | None = None
+    word_offsets: list[np.ndarray] | None = None
     questions: list[squad.Question] | None = None
     path: pathlib.Path | None = None
     lines: list[int] | None = None
     blank_lines: tuple[int, ...] = ()
     paired: bool = False
+
+    @property
+    def words(self) -> list[list[str]] | None:
+        """The words of n texts, where words have tags."""
+        if self.word_offsets is None:
+            return None
+        return [
+            [text[start:end] for start, end in offsets.tolist()]
+            for text, offsets in zip(self.texts, self.word_offsets, strict=True)
+        ]
 
     @property
     def num_scored(self) -> int:
@@ -74,13 +85,13 @@ class Examples:
 
     def select(self, indices: Sequence[int] | np.ndarray) -> Examples:
         """Returns the examples at `indices`, in that order."""
-        index = np.asarray(indices, np.int64)
+        index, offsets = np.asarray(indices, np.int64), self.word_offsets
         return dataclasses.replace(
             self,
             texts=[self.texts[i] for i in index],
             pairs=None if self.pairs is None else [self.pairs[i] for i in index],
             labels=None if self.labels is None else self.labels[index],
-            words=None if self.words is None else [self.words[i] for i in index],
+            word_offsets=None if offsets is None else [offsets[i] for i in index],
             questions=None if self.questions is None else [self.questions[i] for i in index],
             lines=None if self.lines is None else [self.lines[i] for i in index],
         )
@@ -264,8 +275,8 @@ def _load_words(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
         for index, (tags, lines) in enumerate(zip(sentences.tags, sentences.lines, strict=True)):
             where = [f"{path}, line {line}" for line in lines]
             gold[index] = parse_labels(spec, tags, where)
-    texts = [" ".join(words) for words in sentences.words]
-    return Examples(spec, texts, None, gold, words=sentences.words)
+    texts, offsets = zip(*map(words.joined, sentences.words), strict=True)
+    return Examples(spec, list(texts), None, gold, word_offsets=list(offsets))
 
 
 def _load_questions(
