@@ -43,7 +43,7 @@ PLACES: dict[type[pydantic.BaseModel], str] = {
 """Section -> where it is in the recipe that a command makes."""
 _FLAGS = {"dir": "--data-dir", "dev_limit": "--limit"}  # where it is not the field's name
 _LAST_SEED = 2**32 - 1  # of NumPy and of recipes
-_TASK_FIELDS = ("text_column", "pair_column", "label_column", "label_separator", "kind")
+_TASK_FIELDS = ("text_column", "pair_column", "label_column", "label_separator", "kind", "offsets")
 
 
 def flag_of(field: str) -> str:

@@ -99,6 +99,10 @@ class DataConfig(Section):
     )
     cross_fitted: bool = False  # dev_split train: each row answered by a head fitted without it
     encoding: str = "utf-8"
+    offsets: Literal["characters", "utf-16", "utf-8"] | None = described(
+        None,
+        "unit of the offsets of entities (default: characters, refused where another fits better)",
+    )
     dev_split: str | None = None
     unanswerable: bool = False  # span: whether a text may hold no answer
     null_threshold: float = 0.0

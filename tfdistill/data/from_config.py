@@ -88,6 +88,7 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
             "Its answers have no probability: leave it out.",
         )
     unread = [] if task.traits.many_classes else ["label_separator"]
+    unread += [] if task.layout == "conll" else ["offsets"]
     if not task.traits.decodes_spans:
         unread += ["unanswerable", "null_threshold", "max_answer_length"]
     _check_unread(settings, f"none with a task of kind {task.kind}", *unread)
@@ -181,6 +182,7 @@ def _declared(settings: config.DataConfig) -> tasks.TaskSpec:
         metrics=metrics,
         primary_metric=metrics[0] if settings.metrics else task.primary_metric,
         encoding=settings.encoding,
+        offsets=settings.offsets,
         dev_split=settings.dev_split or task.dev_split,
         spans=rules,
     )
@@ -234,6 +236,7 @@ def _own_task(settings: config.DataConfig) -> tasks.TaskSpec:
         metrics=settings.metrics or (),
         label_separator=settings.label_separator,
         encoding=settings.encoding,
+        offsets=settings.offsets,
         dev_split=settings.dev_split or "dev",
         spans=tasks.SpanRules(
             unanswerable=settings.unanswerable,

@@ -23,15 +23,6 @@ class TaggedSentences(NamedTuple):
     words: list[list[str]]
     tags: list[list[str]]
     lines: list[list[int]]
-    scheme: str = ""  # that the tags had in the file, see `schemes.scheme_of`
-
-    def first_lines(self) -> dict[str, int]:
-        """The line where each tag stands first."""
-        return {
-            tag: line
-            for tags, lines in zip(self.tags[::-1], self.lines[::-1], strict=True)
-            for tag, line in zip(tags[::-1], lines[::-1], strict=True)
-        }
 
 
 def read_sentences(
@@ -60,7 +51,7 @@ def read_sentences(
             cells = [cell for cell in cells if cell]
         if not any(cells) or cells[0] == _DOCUMENT:
             if sentences.words[-1]:
-                for part in (sentences.words, sentences.tags, sentences.lines):
+                for part in sentences:
                     part.append([])
             continue
         if word_column and (
@@ -90,7 +81,7 @@ def read_sentences(
         sentences.tags[-1].append(cells[tag_column])
         sentences.lines[-1].append(number)
     if not sentences.words[-1]:
-        for part in (sentences.words, sentences.tags, sentences.lines):
+        for part in sentences:
             part.pop()
     if not sentences.words:
         raise errors.DataError(f"data file {path}", "words with tags", "a file without any")

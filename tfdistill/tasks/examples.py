@@ -12,8 +12,9 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.io.files import Path
-from tfdistill.tasks import folders, schemes, squad, tables, words
+from tfdistill.tasks import folders, squad, tables
 from tfdistill.tasks.spec import TaskSpec
+from tfdistill.tasks.tagged_texts import TaggedTexts
 
 _log = logging.getLogger(__name__)
 
@@ -266,17 +267,34 @@ def _with_labels(spec: TaskSpec, source: Path, path: pathlib.Path, split: str) -
 
 
 def _load_words(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
-    sentences = spec.read_sentences(path)
-    gold = None
-    if labelled:
-        if sentences.scheme not in ("", schemes.BIO):
-            _log.info(f"{path}: tags in {sentences.scheme} are read as BIO")
-        gold = np.empty(len(sentences.words), object)
-        for index, (tags, lines) in enumerate(zip(sentences.tags, sentences.lines, strict=True)):
-            where = [f"{path}, line {line}" for line in lines]
-            gold[index] = parse_labels(spec, tags, where)
-    texts, offsets = zip(*map(words.joined, sentences.words), strict=True)
-    return Examples(spec, list(texts), None, gold, word_offsets=list(offsets))
+    examples, notes = tagged_examples(spec, spec.read_tagged(path), path, labelled=labelled)
+    for note in notes if labelled else ():
+        _log.info(f"{path}: {note}")
+    return examples
+
+
+def tagged_examples(
+    spec: TaskSpec, read: TaggedTexts, path: pathlib.Path, *, labelled: bool = True
+) -> tuple[Examples, tuple[str, ...]]:
+    """The examples of a file of tagged texts, and what was changed, a sentence each.
+
+    With labels those that nobody tagged are left out.
+    """
+    lines = [lines[0] for lines in read.lines]
+    examples = Examples(
+        spec, read.texts, None, None, word_offsets=read.offsets, path=path, lines=lines
+    )
+    if not labelled:
+        return examples, read.notes
+    rows = [row for row, tags in enumerate(read.tags) if tags]
+    gold, notes = np.empty(len(rows), object), read.notes
+    for index, row in enumerate(rows):
+        where = [f"{path}, line {line}" for line in read.lines[row]]
+        gold[index] = parse_labels(spec, read.tags[row], where)
+    bare = [line for line, tags in zip(lines, read.tags, strict=True) if not tags]
+    if bare:
+        notes += (f"left out: {len(bare)} text(s) that nobody annotated, first line {bare[0]}",)
+    return dataclasses.replace(examples.select(rows), labels=gold), notes
 
 
 def _load_questions(

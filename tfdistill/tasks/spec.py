@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks import conll, folders, label_cells, parquet, schemes, squad, tables
+from tfdistill.tasks import folders, label_cells, parquet, squad, tables, tagged_texts
 from tfdistill.tasks.kind import KINDS, TaskKind
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class TaskSpec:
 
     Attributes:
       name: How reports call it.
-      text_column: Column of the (first) text; in a CoNLL file the number of the words' column.
+      text_column: Column of the (first) text; in a CoNLL file the number of the words' column, of
+        records with entities their key.
       label_column: Column of the label; in a CoNLL file the number of the tags' column, from 0
         or, if negative, from the end. Of an embedding the similarity's column; "" where all pairs
         match.
@@ -72,6 +73,8 @@ class TaskSpec:
       header: Column names of files without a header line.
       skip_short_rows: Whether files are known to hold broken rows that everyone leaves out.
       encoding: Of the files of the layout "conll".
+      offsets: The unit of offsets of entities, of `tagged_texts.UNITS`; None for
+        characters, see `tagged_texts.read_records`.
       dev_split: The split that serves as development set; IMDb has only "test".
       spans: How answers are read off the logits, for "span".
     """
@@ -91,6 +94,7 @@ class TaskSpec:
     header: tuple[str, ...] = ()
     skip_short_rows: bool = False
     encoding: str = "utf-8"
+    offsets: str | None = None
     dev_split: str = "dev"
     spans: SpanRules = SpanRules()
 
@@ -263,7 +267,7 @@ class TaskSpec:
         if self.layout == "folders":
             return folders.split_folder(source, split)
         if self.layout == "conll":
-            return tables.split_file(source, split, suffixes=conll.SUFFIXES)
+            return tables.split_file(source, split, suffixes=tagged_texts.FILE_SUFFIXES)
         if self.layout == "squad":
             return tables.split_file(
                 source, split, suffixes=squad.SUFFIXES, versions=squad.VERSIONS
@@ -291,38 +295,21 @@ class TaskSpec:
             if self.layout == "folders":
                 names = {name: f"{path / name}" for name in folders.labels_in(path)}
             else:
-                first = self.read_sentences(path).first_lines()
+                first = self.read_tagged(path).first_lines()
                 names = {tag: f"{path}, line {line}" for tag, line in first.items()}
             for name, where in names.items():
                 label_cells.check_name(name, where)
             return set(names), path
         return label_cells.names_in_table(self, path, stated=stated), path
 
-    def read_sentences(self, path: pathlib.Path) -> conll.TaggedSentences:
-        """Reads a CoNLL file, tags of entities as BIO.
+    def read_tagged(self, path: pathlib.Path) -> tagged_texts.TaggedTexts:
+        """Reads texts with tags or entities, as BIO: CoNLL files, or records by their suffix.
 
         Raises:
-          ConfigError: If a column of the task is no number.
+          ConfigError: If a column of a CoNLL file is no number.
           DataError: If the file is unusable.
         """
-        sentences = conll.read_sentences(
-            path,
-            word_column=self._column_number(self.text_column),
-            tag_column=self._column_number(self.label_column),
-            encoding=self.encoding,
-        )
-        scheme, tags = schemes.to_bio(sentences.tags, str(path))
-        return sentences._replace(tags=tags, scheme=scheme)
-
-    def _column_number(self, column: str) -> int:
-        try:
-            return int(column)
-        except ValueError:
-            raise errors.ConfigError(
-                f"task {self.name!r}, column of a CoNLL file",
-                "its number, from 0 or, if negative, from the end",
-                repr(column),
-            ) from None
+        return tagged_texts.read_tagged(path, self)
 
     def with_labels(self, labels: Sequence[str]) -> TaskSpec:
         """Puts the labels in another order, for example a teacher's.

@@ -115,28 +115,32 @@ def line_feeds(text: str) -> str:
     return _LINE_END.sub("\n", text)
 
 
-def read_objects(path: pathlib.Path) -> list[tuple[int, dict[str, Any]]]:
-    """Reads the rows of JSON Lines or Parquet.
+def read_objects(path: pathlib.Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Reads the rows of JSON Lines, a JSON array or Parquet.
 
-    The line or the number of each row, from 1, and its object; a blank line has an empty one.
+    Yields the line or the number of each row, from 1, and its object; a blank line has an empty
+    one.
     """
     if path.suffix.lower() == ".parquet":
-        return list(enumerate(parquet.read_parquet(path), start=1))
-    objects: list[tuple[int, dict[str, Any]]] = []
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        row = {}
-        if line.strip():
-            row = reading.parse_json(line, f"{path}, line {number}", expected="a JSON object")
-            if not isinstance(row, dict):
-                raise errors.DataError(
-                    f"{path}, line {number}", "a JSON object", type(row).__name__
-                )
-        objects.append((number, row))
-    return objects
+        yield from enumerate(parquet.read_parquet(path), start=1)
+        return
+    text, is_array = read_text(path), path.suffix.lower() == ".json"
+    rows: Any = reading.parse_json(text, f"{path}") if is_array else text.split("\n")
+    if not isinstance(rows, list):
+        remedy = "Name a file with an object a line .jsonl."
+        raise errors.DataError(f"{path}", "a JSON array of objects", type(rows).__name__, remedy)
+    for number, row in enumerate(rows, start=1):
+        where = f"{path}, {'record' if is_array else 'line'} {number}"
+        if not is_array:
+            blank = not row.strip()
+            row = {} if blank else reading.parse_json(row, where, expected="a JSON object")
+        if not isinstance(row, dict):
+            raise errors.DataError(where, "a JSON object", type(row).__name__)
+        yield number, row
 
 
 def _of_objects(path: pathlib.Path) -> Rows:
-    objects = read_objects(path)
+    objects = list(read_objects(path))
     if not any(row for _, row in objects):
         raise errors.DataError(f"data file {path}", "rows", "an empty file")
     names = list(dict.fromkeys(name for _, row in objects for name in row))

@@ -1,0 +1,317 @@
+"""Texts whose words have tags, and records with entities in the forms that tools write."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdistill import errors
+from tfdistill.tasks import conll, label_cells, schemes, table_files, words
+
+TaskSpec = Any  # `spec.TaskSpec`, whose module imports this one
+
+SUFFIXES = (".jsonl", ".json", ".parquet")
+FILE_SUFFIXES = (*conll.SUFFIXES, *SUFFIXES)
+UNITS = ("characters", "utf-16", "utf-8")
+"""The units of offsets; characters as Python counts them."""
+_TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags")
+_STUDIO = "annotations"  # of Label Studio
+_KEYS = (*_TAGS, "entities", "spans", "label", "labels", _STUDIO)
+_LOOKED_AT = 100  # rows that tell whether a file has entities
+_FORMS = (
+    '{"text": "Eva in Rio", "entities": [{"start": 0, "end": 3, "label": "PER"}]}, exports of '
+    "doccano, Prodigy and Label Studio, or tokens and ner_tags"
+)
+
+
+class TaggedTexts(NamedTuple):
+    """n texts with the places of their words, and a tag for each word.
+
+    `offsets` are int32 (words, 2), see `words.find_words`; `lines` count from 1. A text that nobody
+    tagged has no tags. `notes` say what was changed, a sentence each.
+    """
+
+    texts: list[str]
+    offsets: list[np.ndarray]
+    tags: list[list[str]]
+    lines: list[list[int]]  # of each word
+    notes: tuple[str, ...] = ()
+
+    def first_lines(self) -> dict[str, int]:
+        """The line of each tag's first word."""
+        first: dict[str, int] = {}
+        for tags, lines in zip(self.tags, self.lines, strict=True):
+            for tag, line in zip(tags, lines[: len(tags)], strict=True):
+                first.setdefault(tag, line)
+        return first
+
+
+class _Record(NamedTuple):
+    """A text with its words, and their tags or spans: (start, end, label, text or None)."""
+
+    where: str
+    line: int
+    text: str
+    offsets: np.ndarray
+    tags: list[str] | None
+    spans: list[Any] | None  # start and end in the unit of the file
+
+
+def read_tagged(path: pathlib.Path, spec: TaskSpec) -> TaggedTexts:
+    """Reads a file of tagged texts, tags of entities as BIO; see `read_records`.
+
+    Its columns are those of a CoNLL file by number, or the keys of records; a number is no key.
+    """
+    columns = (spec.text_column, spec.label_column)
+    numbers = [int(name) if name.lstrip("-").isdecimal() else None for name in columns]
+    if path.suffix.lower() in SUFFIXES:
+        keys = [name if n is None else None for name, n in zip(columns, numbers, strict=True)]
+        read = read_records(path, *keys, names=spec.labels, unit=spec.offsets)
+    elif None in numbers:
+        raise errors.ConfigError(
+            f"task {spec.name!r}, column of a CoNLL file",
+            "its number, from 0 or, if negative, from the end",
+            repr(columns[numbers.index(None)]),
+        )
+    else:
+        words_and_tags = dict(zip(("word_column", "tag_column"), map(int, columns), strict=True))
+        sentences = conll.read_sentences(path, **words_and_tags, encoding=spec.encoding)
+        texts, offsets = zip(*map(words.joined, sentences.words), strict=True)
+        read = TaggedTexts([*texts], [*offsets], sentences.tags, sentences.lines)
+    scheme, tags = schemes.to_bio(read.tags, str(path))
+    note = (f"tags in {scheme} are read as BIO",) if scheme not in ("", schemes.BIO) else ()
+    return read._replace(tags=tags, notes=read.notes + note)
+
+
+def has_entities(path: pathlib.Path) -> bool:
+    """Whether the first rows of a file are records with entities or with tags of words."""
+    if path.suffix.lower() not in SUFFIXES:
+        return False
+    rows = [row for _, row in itertools.islice(table_files.read_objects(path), _LOOKED_AT)]
+    first = [row[key][0] for row in rows for key in _KEYS if _is_filled(row.get(key))]
+    return any(isinstance(item, list | Mapping) for item in first) or any(
+        _is_filled(row.get(cells)) and tags in row
+        for row in rows
+        for cells in _TOKENS
+        for tags in _TAGS
+    )
+
+
+def read_records(
+    path: pathlib.Path,
+    text_key: str | None = None,
+    label_key: str | None = None,
+    *,
+    names: Sequence[str] = (),
+    unit: str | None = None,
+) -> TaggedTexts:
+    """Reads the texts of a file with their entities, or words with their tags.
+
+    Blanks at the edges of an entity are left out and edges inside a word moved to its edges; both
+    are counted. A record without annotation, or whose `answer` is not "accept", is one that nobody
+    tagged. One without words is left out.
+
+    Args:
+      path: JSON Lines, a JSON array or Parquet.
+      text_key: The key of texts or words; None for a usual one.
+      label_key: The key of entities or tags, likewise.
+      names: What tags stand for that are numbers.
+      unit: The unit of offsets, of `UNITS`; None for characters, and to refuse a file whose offsets
+        fit its words better in another one.
+
+    Raises:
+      DataError: If a record has another form, or an entity that is empty, overlaps another or is
+        not in its text.
+    """
+    records = _records(path, text_key, label_key, names)
+    if unit is None:
+        _check_unit(path, [record for record in records if not record.text.isascii()])
+    changes: dict[str, list[str]] = {"blanks at edges left out": [], "edges moved out of words": []}
+    pairs = [(record, _tags(record, unit or UNITS[0], changes)) for record in records]
+    pairs = [(record, tags) for record, tags in pairs if len(record.offsets)]
+    total = sum(len(record.spans or ()) for record in records)
+    return TaggedTexts(
+        [record.text for record, _ in pairs],
+        [record.offsets for record, _ in pairs],
+        [tags for _, tags in pairs],
+        [[record.line] * len(record.offsets) for record, _ in pairs],
+        tuple(
+            f"{n}: {len(at)} of {total} entities, first {at[0]}" for n, at in changes.items() if at
+        ),
+    )
+
+
+def _records(
+    path: pathlib.Path, text_key: str | None, label_key: str | None, names: Sequence[str]
+) -> list[_Record]:
+    rows = [(line, row) for line, row in table_files.read_objects(path) if row]
+    usual = (key for _, row in rows for key in _KEYS if isinstance(row.get(key), list))
+    key = label_key or next(usual, "entities")
+    annotated = [(line, row) for line, row in rows if row.get(key) is not None]
+    if not annotated:
+        shown = ", ".join(map(repr, rows[0][1])) if rows else "none"
+        raise errors.DataError(f"data file {path}", f"records: {_FORMS}", f"the keys {shown}")
+    keys = {name for _, row in annotated for name in row}
+    first = next((row[key][0] for _, row in annotated if _is_filled(row[key])), None)
+    named = () if isinstance(first, list | Mapping) else (text_key,) if text_key else _TOKENS
+    tokens = next((n for n in named if any(_is_filled(row.get(n)) for _, row in rows)), None)
+    count, records = "line" if path.suffix.lower() == ".jsonl" else "record", []
+    for line, row in rows:
+        where, value = f"{path}, {count} {line}", row.get(key)
+        if value is None and not keys.issuperset(row):
+            remedy = "Rename it, or write null where nobody annotated the text."
+            expected = f"the key {key!r}, as in {count} {annotated[0][0]}"
+            raise errors.DataError(where, expected, ", ".join(map(repr, row)), remedy)
+        if not isinstance(value, list | None):
+            raise errors.DataError(where, f"a list under {key!r}", errors.shortened(repr(value)))
+        if row.get("answer", "accept") != "accept":
+            value = None
+        if tokens is not None:
+            cells, tags = _words(where, row.get(tokens), value, names)
+            records.append(_Record(where, line, *words.joined(cells), tags, None))
+            continue
+        if key == _STUDIO:
+            value, row = _of_label_studio(where, value, row)
+        text = row.get(text_key or "text")
+        if not isinstance(text, str) or "\0" in text:
+            received = errors.shortened(repr(text or list(row)))
+            raise errors.DataError(where, f"a text under {text_key or 'text'!r}", received)
+        spans = (
+            None
+            if value is None
+            else sorted((_span(where, item) for item in value), key=lambda span: span[:2])
+        )
+        records.append(_Record(where, line, text, words.find_words(text), None, spans))
+    return records
+
+
+def _words(
+    where: str, cells: Any, tags: list[Any] | None, names: Sequence[str]
+) -> tuple[list[str], list[str] | None]:
+    if not isinstance(cells, list) or not all(isinstance(c, str) and c.strip() for c in cells):
+        raise errors.DataError(where, "words that are not blank", errors.shortened(repr(cells)))
+    if tags is None:
+        return cells, None
+    numbers = dict(enumerate(names))
+    tags = [numbers.get(tag) if type(tag) is int else tag for tag in tags]
+    if len(tags) != len(cells) or not all(isinstance(tag, str) for tag in tags):
+        raise errors.DataError(
+            where,
+            f"the names of the tags of {len(cells)} words",
+            f"{len(tags)} tags, {sum(isinstance(tag, str) for tag in tags)} with names",
+            "data.labels names tags that are numbers, in their order.",
+        )
+    return cells, tags
+
+
+def _of_label_studio(
+    where: str, value: list[Any] | None, row: Mapping[str, Any]
+) -> tuple[list[Any] | None, Mapping[str, Any]]:
+    """The spans of the one annotation that was not cancelled, if any, and what has the text."""
+    done = [each for each in value or () if not each.get("was_cancelled")]
+    if len(done) > 1:
+        raise errors.DataError(where, "one annotation", len(done), "Keep one for each task.")
+    marked = [item.get("value") for each in done for item in each.get("result") or ()]
+    spans = [item for item in marked if item and "labels" in item]
+    return spans if done else None, row.get("data") or row
+
+
+def _span(where: str, item: Any) -> tuple[int, int, str, str | None]:
+    if isinstance(item, list):
+        item = dict(zip(("start", "end", "label"), item, strict=False)) if len(item) == 3 else {}
+    item = item if isinstance(item, Mapping) else {}
+    start, end = (item.get(name, item.get(f"{name}_offset")) for name in ("start", "end"))
+    label, text = item.get("label", item.get("labels")), item.get("text")
+    if isinstance(label, list) and len(label) == 1:
+        (label,) = label
+    if type(start) is not int or type(end) is not int or not isinstance(label, str):
+        raise errors.DataError(where, f"entities: {_FORMS}", errors.shortened(repr(dict(item))))
+    if label.strip() == "O":
+        remedy = "O is what words in no entity have: leave these spans out."
+        raise errors.DataError(where, "the type of an entity", repr(label), remedy)
+    label_cells.check_name(label, where)
+    return start, end, label, text if isinstance(text, str) else None
+
+
+def _check_unit(path: pathlib.Path, records: Sequence[_Record]) -> None:
+    """Refuses a file whose offsets fit the words of its texts better in another unit."""
+    fitting = {
+        unit: sum(
+            not (fault or any(changed))
+            for r in records
+            for _, _, changed, fault in _places(r, unit)
+        )
+        for unit in UNITS
+    }
+    best = max(UNITS, key=fitting.__getitem__)
+    if best != UNITS[0]:
+        raise errors.DataError(
+            f"{path}, offsets",
+            "characters",
+            f"{best.upper()}: {fitting[best]} entities of texts that are not ASCII fit the words "
+            f"so, {fitting[UNITS[0]]} as characters",
+            f"Read them with --offsets {best} (data.offsets), or with --offsets characters.",
+        )
+
+
+def _places(
+    record: _Record, unit: str
+) -> Iterator[tuple[int, int, tuple[bool, ...], tuple[str, str] | None]]:
+    """The words of each span: the first, one past the last; what is left out; what is at fault.
+
+    Left out are blanks at its edges, and parts of words. At fault, what was expected and received,
+    is a span that is not in the text, has no word, or covers another text than it says.
+    """
+    text, spans, starts = record.text, record.spans or (), np.arange(len(record.text) + 1)
+    if unit != UNITS[0]:
+        points = np.frombuffer(text.encode("utf-32-le"), "<u4")
+        limits = (0xFFFF,) if unit == "utf-16" else (0x7F, 0x7FF, 0xFFFF)
+        starts[1:] = np.cumsum(1 + sum((points > limit).astype(int) for limit in limits))
+    characters = {start: place for place, start in enumerate(starts.tolist())}
+    edges = np.array([[characters.get(edge, -1) for edge in span[:2]] for span in spans], int)
+    begins, ends = edges.reshape(-1, 2).T
+    firsts = np.searchsorted(record.offsets[:, 1].copy(), begins, side="right").tolist()
+    lasts = np.searchsorted(record.offsets[:, 0].copy(), ends).tolist()
+    for span, begin, end, first, last in zip(spans, begins, ends, firsts, lasts, strict=True):
+        piece, shown, fault, cut = text[begin:end], _shown(span), None, False
+        if min(begin, end) < 0:
+            expected = f"edges between two of the {len(text)} characters, or around them"
+            fault = expected, f"{shown}, in {unit}"
+        elif span[3] is not None and piece.split() != span[3].split():
+            fault = f"{span[3]!r} at {shown}", errors.shortened(repr(piece))
+        elif begin >= end or first >= last:
+            fault = "entities of one word or more", f"none at {shown}"
+        else:
+            cut = record.offsets[first, 0] < begin or end < record.offsets[last - 1, 1]
+        yield first, last, (piece != piece.strip(), bool(cut)), fault
+
+
+def _shown(span: Any) -> str:
+    return f"[{span[0]}, {span[1]}] {span[2]!r}"
+
+
+def _tags(record: _Record, unit: str, changes: dict[str, list[str]]) -> list[str]:
+    """The tags of a record's words, as BIO where it has spans; `changes` get where these differ."""
+    if record.spans is None:
+        return record.tags or []
+    entities: list[tuple[str, int, int]] = []
+    for span, (first, last, changed, fault) in zip(
+        record.spans, _places(record, unit), strict=True
+    ):
+        if fault is None and entities and first < entities[-1][2]:
+            received = f"{_shown(span)} over a word of {entities[-1][0]!r}"
+            fault = "entities that share no word", received
+        if fault is not None:
+            raise errors.DataError(record.where, *fault)
+        entities.append((span[2], first, last))
+        for where, is_changed in zip(changes.values(), changed, strict=True):
+            where += [record.where] * is_changed
+    return schemes.tags_of(len(record.offsets), entities)
+
+
+def _is_filled(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0
