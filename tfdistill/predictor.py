@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
+import re
 import threading
 import time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,14 +16,52 @@ from tfdistill import errors, manifest
 from tfdistill.data import tagged_words
 from tfdistill.io import files, safe_paths
 from tfdistill.manifest.confidence import Promise
-from tfdistill.tasks import kind_named, probabilities
-from tfdistill.tasks.conll import UNLABELLED
+from tfdistill.tasks import decoding, kind_named, probabilities
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.words import find_words
 from tfdistill.tflite import TfliteModel, described
 from tfdistill.tokenization.reading import exported_tokenizer
 
 ANOTHER_KIND = "another kind of text"
 """The reason of an answer that its probability alone would make sure."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Entity:
+    """An entity in a text.
+
+    Attributes:
+      label: Its type.
+      start: Its first character in the text, as Python counts them.
+      end: One past its last character, marks on it included.
+      text: ``text[start:end]``.
+      probability: That it is an entity of this type with these edges, see `decoding.entities`.
+      sure: As of the whole answer.
+    """
+
+    label: str
+    start: int
+    end: int
+    text: str
+    probability: float
+    sure: bool | None
+
+
+class Masked(NamedTuple):
+    """A text without its entities.
+
+    Attributes:
+      text: The text with a placeholder such as ``[PER_1]`` for each entity.
+      table: What each placeholder stands for.
+    """
+
+    text: str
+    table: dict[str, str]
+
+    def restore(self, text: str) -> str:
+        """Puts the entities back into this text, or into one made of it."""
+        placeholders = "|".join(map(re.escape, self.table))
+        return re.sub(placeholders or "(?!)", lambda match: self.table[match[0]], text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,15 +71,16 @@ class Prediction:
     Attributes:
       text: The text.
       pair: The second text, or None.
-      label: The label; of several labels those that apply, of words a tag each; the number of a
-        regression.
+      label: The label; of several labels those that apply, of words a tag each, those of the best
+        path (`decoding.best_path`); the number of a regression.
       probability: Of the whole answer, calibrated where labelled examples were there to fit it;
         None for a number.
       sure: Whether the file promises that at most a share of such answers is wrong; None where it
         promises nothing.
       milliseconds: Of tokenizer and file, without the wait for other threads.
-      words: The words of the tags.
+      words: The words of the tags, see `words.find_words`.
       reason: Why it is not sure where the probability is not what says so: "another kind of text".
+      entities: Those that the tags name, in order; None of tags that name none, and of other kinds.
     """
 
     text: str
@@ -50,6 +91,7 @@ class Prediction:
     milliseconds: float
     words: tuple[str, ...] = ()
     reason: str | None = None
+    entities: tuple[Entity, ...] | None = None
 
 
 class Predictor(contextlib.AbstractContextManager["Predictor"]):
@@ -94,7 +136,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         file = safe_paths.inside(folder, self.card.model.file)
         described.check_signatures(self.card, file)
         self._file = TfliteModel(file, threads=threads)
-        self._tokenizer = exported_tokenizer(folder, self._tokens).fast
+        self._tokenizer = exported_tokenizer(folder, self._tokens)
         self._warm: set[int] = set()
         self._lock = threading.Lock()
 
@@ -102,40 +144,72 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         """Answers a text.
 
         Args:
-          text: The text; of words separated by white space where each has a tag.
+          text: The text; where words have tags, running text of any length, also without a word.
           pair: The second text, for a task of pairs.
 
         Raises:
-          DataError: If a pair is missing or not wanted, or a text of words has none.
+          DataError: If a pair is missing or not wanted.
         """
         if (pair is not None) != self._task.pair:
             expected = "a second text" if self._task.pair else "one text"
             raise errors.DataError(f"text for task {self._task.name!r}", expected, repr(pair))
-        words = tuple(text.split()) if self._kind.over_tokens else ()
-        if self._kind.over_tokens and not words:
-            raise errors.DataError("text", "at least one word", repr(text))
         with self._lock:
             begin = time.perf_counter()
-            encoded = self._encode(text, pair, words)
+            offsets = find_words(text) if self._kind.over_tokens else None
+            encoded = self._encode(text, pair, offsets)
             tokenized = time.perf_counter() - begin
             for row in range(len(encoded)):
                 self._warm_up(encoded, row)
             begin = time.perf_counter()
             outputs = [self._run(encoded, row) for row in range(len(encoded))]
             milliseconds = 1000 * (tokenized + time.perf_counter() - begin)
-        return self._answer(text, pair, words, encoded, outputs, milliseconds)
+        return self._answer(text, pair, offsets, encoded, outputs, milliseconds)
+
+    def mask(self, text: str) -> Masked:
+        """Puts a placeholder in the place of each entity of a text.
+
+        A placeholder is ``[TYPE_n]``: n counts the different entities of a type from 1, in the
+        order of the text, and leaves out numbers whose placeholder stands in the text already. The
+        same text of the same type has the same one.
+
+        Args:
+          text: Running text.
+
+        Returns:
+          The masked text, and the table that restores it.
+
+        Raises:
+          ConfigError: If the file's labels name no entities.
+        """
+        entities = self.predict(text).entities
+        if entities is None:
+            remedy = "Distil a task whose tags are O, B-TYPE and I-TYPE."
+            expected, received = "a file that tags entities", f"labels {self._task.labels}"
+            raise errors.ConfigError("mask", expected, errors.shortened(received), remedy)
+        names: dict[tuple[str, str], str] = {}
+        numbers: dict[str, int] = {}
+        parts, end = [], 0
+        for entity in entities:
+            while (entity.label, entity.text) not in names:
+                numbers[entity.label] = numbers.get(entity.label, 0) + 1
+                name = f"[{entity.label}_{numbers[entity.label]}]"
+                if name not in text:
+                    names[entity.label, entity.text] = name
+            parts += [text[end : entity.start], names[entity.label, entity.text]]
+            end = entity.end
+        table = {name: original for (_, original), name in names.items()}
+        return Masked("".join([*parts, text[end:]]), table)
 
     def __exit__(self, *_: object) -> None:
         """Closes the file."""
         self._file.close()
 
-    def _encode(self, text: str, pair: str | None, words: tuple[str, ...]) -> EncodedExamples:
+    def _encode(self, text: str, pair: str | None, offsets: np.ndarray | None) -> EncodedExamples:
         most = self._tokens.max_length
-        if words:
-            tags = [np.zeros(len(words), np.int32)]  # they mark the first piece of each word
-            return tagged_words.encode_words([words], tags, self._tokenizer, most)
+        if offsets is not None:
+            return tagged_words.encode_words([text], [offsets], None, self._tokenizer, most)
         texts = [self._tokens.prompt + text]
-        return self._tokenizer.encode_batch(texts, None if pair is None else [pair], most)
+        return self._tokenizer.fast.encode_batch(texts, None if pair is None else [pair], most)
 
     def _is_read(self, text: str) -> bool:
         """Whether the vocabulary has pieces for half of a text's letters: of another script not."""
@@ -157,7 +231,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         self,
         text: str,
         pair: str | None,
-        words: tuple[str, ...],
+        offsets: np.ndarray | None,
         encoded: EncodedExamples,
         outputs: list[np.ndarray],
         milliseconds: float,
@@ -170,18 +244,16 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
             number = float(outputs[0][0])
             return Prediction(text, pair, number, None, None, milliseconds)
         labels = self._task.labels
-        rows = np.concatenate(outputs) if words else np.stack(outputs)
-        if words:
-            rows = rows[encoded.labels != UNLABELLED]
+        rows = np.stack(outputs) if offsets is None else np.concatenate(outputs)
         logits = probabilities.logits_of(rows, softmax=self.card.softmax)
+        if offsets is not None:
+            return self._tagged(text, offsets, encoded, logits, milliseconds)
         shares = probabilities.of_logits(self._kind, logits, self.card.temperature)
         decided = probabilities.decided(self._kind, shares)
         probability = float(probabilities.confidence(self._kind, shares).prod())
         if self._kind.many_classes:
             chosen = np.flatnonzero(decided[0])
             label: str | tuple[str, ...] = tuple(labels[index] for index in chosen)
-        elif words:
-            label = tuple(labels[index] for index in decided)
         else:
             label = labels[decided[0]]
         sure = None if self.promise is None else self.promise.covers(probability)
@@ -190,7 +262,39 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         familiar = familiarity is None or familiarity.covers(encoded)[0]
         if sure and not (familiar and self._is_read(text if pair is None else f"{text} {pair}")):
             sure, reason = False, ANOTHER_KIND
-        return Prediction(text, pair, label, probability, sure, milliseconds, words, reason)
+        return Prediction(text, pair, label, probability, sure, milliseconds, reason=reason)
+
+    def _tagged(
+        self,
+        text: str,
+        offsets: np.ndarray,
+        encoded: EncodedExamples,
+        logits: np.ndarray,
+        milliseconds: float,
+    ) -> Prediction:
+        labels, temperature = self._task.labels, self.card.temperature
+        tags = decoding.decode_words(logits, encoded, labels, temperature=temperature)
+        rules = decoding.allowed(labels)
+        probability = float(np.exp(tags.log_probabilities.sum()))
+        sure = None if self.promise is None else self.promise.covers(probability)
+        entities = None
+        if rules.begins.any():
+            scores = logits[tags.tokens] / temperature
+            part = decoding.entities(scores, tags.tags, rules, tags.bounds)
+            words = np.append(0, np.cumsum(tags.counts))  # before each piece
+            starts = offsets[words[part.firsts], 0].tolist()
+            ends = offsets[words[part.ends] - 1, 1].tolist()
+            entities = tuple(
+                Entity(labels[tag][2:], start, end, text[start:end], float(share), sure)
+                for tag, start, end, share in zip(
+                    tags.tags[part.firsts], starts, ends, part.probabilities, strict=True
+                )
+            )
+        names = tuple(labels[index] for index in tags.words)
+        words = tuple(text[start:end] for start, end in offsets.tolist())
+        return Prediction(
+            text, None, names, probability, sure, milliseconds, words, entities=entities
+        )
 
 
 def _answering(

@@ -15,7 +15,7 @@ import numpy as np
 from tfdistill import errors
 from tfdistill.data import tagged_words
 from tfdistill.data.windows import encode_questions
-from tfdistill.tasks import Examples, SpanRules, conll, spans
+from tfdistill.tasks import Examples, SpanRules, decoding, spans
 from tfdistill.tasks.encoded import EncodedExamples, SpanSources
 from tfdistill.tflite.golden import FORMAT_VERSION, GoldenExample
 from tfdistill.tokenization.tokenizer import Tokenizer
@@ -36,30 +36,33 @@ def sentences(
     """Lists the sentences that are whole in one example, with the tag of each word.
 
     `outputs` are the file's, (tokens, num_labels), `labels` the tags in their order. Each has
-    "example" (its index in the examples of golden.json), "words", "first_pieces" (the token that
-    answers for each word) and "tags"; none where words, tokenizer or tags are not known. Raises
-    DataError if no sentence gives the ids that it should.
+    "example" (its index in the examples of golden.json), "text", "offsets" (the first character of
+    each word and one past its last, as Python counts them), "words", "first_pieces" (the token that
+    answers for each word) and "tags", those of the best path; none where words, tokenizer or tags
+    are not known. Raises DataError if no sentence gives the ids that it should.
     """
-    words_of = None if examples is None else examples.words
-    if words_of is None or tokenizer is None or encoded.sources is None:
+    offsets = None if examples is None else examples.word_offsets
+    if examples is None or offsets is None or tokenizer is None or encoded.sources is None:
         return []
     listed, whole = [], 0
     for i, source in enumerate(encoded.sources.tolist()):
-        words = words_of[source]
-        again = tagged_words.encode_words([words], [np.zeros(len(words), int)], tokenizer, longest)
+        text, places = examples.texts[source], offsets[source]
+        again = tagged_words.encode_words([text], [places], None, tokenizer, longest)
         if len(again) > 1:
             continue
         whole += 1
-        if not labels or again.labels is None or not np.array_equal(again.ids, encoded.row(i)):
+        if not labels or not np.array_equal(again.ids, encoded.row(i)):
             continue
-        first = np.flatnonzero(again.labels != conll.UNLABELLED)
         rows = outputs[encoded.offsets[i] : encoded.offsets[i + 1]]
+        answers = decoding.decode_words(rows, again, labels)
         listed.append(
             {
                 "example": i,
-                "words": list(words),
-                "first_pieces": first.tolist(),
-                "tags": [labels[index] for index in rows[first].argmax(axis=1)],
+                "text": text,
+                "offsets": places.tolist(),
+                "words": [text[start:end] for start, end in places.tolist()],
+                "first_pieces": np.repeat(answers.tokens, answers.counts).tolist(),
+                "tags": [labels[index] for index in answers.words],
             }
         )
     if whole and labels and not listed:

@@ -15,8 +15,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.tasks import TaskSpec, registry
-from tfdistill.tasks.conll import UNLABELLED
-from tfdistill.tasks.encoded import EncodedExamples, spans
+from tfdistill.tasks.encoded import UNLABELLED, EncodedExamples, spans
 from tfdistill.tflite.agreement import neighbours
 from tfdistill.tflite.model import TfliteModel
 

@@ -36,7 +36,7 @@ from tfdistill.manifest.confidence import Confidence
 from tfdistill.manifest.familiarity import fit_familiarity
 from tfdistill.predictor import Predictor
 from tfdistill.run import index_checks, indexing
-from tfdistill.tasks import Examples, SpanRules, TaskSpec, spans, squad
+from tfdistill.tasks import Examples, SpanRules, TaskSpec, decoding, spans, squad
 from tfdistill.tasks.words import joined
 from tfdistill.tokenization import edge_cases
 from tfdistill.tokenization import words as tokenizer_words
@@ -323,11 +323,13 @@ def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     tags[:] = [np.zeros(len(row), np.int32) for row in words]
     texts, places = zip(*map(joined, words), strict=True)
     examples = Examples(task, list(texts), None, tags, word_offsets=list(places))
-    encoded = encode_examples(examples, read_tokenizer(vocab_file), max(LENGTHS))
+    reader = read_tokenizer(vocab_file)
+    encoded = encode_examples(examples, reader, max(LENGTHS))
     model = lively(models.build_token_classifier(encoder().replace(pooler=False), len(TAGS)), 3)
-    answers = model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
-    labels = np.where(encoded.labels >= 0, answers, encoded.labels).astype(np.int32)
-    return model, task, examples, dataclasses.replace(encoded, labels=labels)
+    answers = decoding.decode_words(model_logits(model, encoded, LENGTHS), encoded)
+    tags[:] = np.split(answers.words.astype(np.int32), answers.word_bounds[1:-1])
+    examples = dataclasses.replace(examples, labels=tags)
+    return model, task, examples, encode_examples(examples, reader, max(LENGTHS))
 
 
 def _vectors(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:

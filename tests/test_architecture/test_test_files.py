@@ -10,7 +10,6 @@ COVERED_BY = {
     "test_manifest.py": "tfdistill/manifest/parts",
     "test_analysis/test_promises.py": "tfdistill/tasks/probabilities",
     "test_architecture/test_seventh_kind.py": "tfdistill/tasks/registry",
-    "test_data/test_conll.py": "tfdistill/data/tagged_words",
     "test_data/test_spans.py": "tfdistill/data/windows",
     "test_core/test_files.py": "tfdistill/io/locks",
     "test_weights/test_roberta.py": "tfdistill/tokenization/library",

@@ -8,6 +8,8 @@ import pytest
 from tfdistill import errors, tasks
 from tfdistill.data import batches, tagged_words
 from tfdistill.tasks import conll, tags
+from tfdistill.tasks.encoded import spans
+from tfdistill.tasks.words import joined
 
 NER = tasks.task("ner")
 TAGGED = dataclasses.replace(NER, labels=("O", "B-X", "I-X"))
@@ -112,7 +114,8 @@ def test_other_tags_need_another_metric_and_columns_a_number(tmp_path):
 
 def encode(tokenizer, words, tags, max_length=20):
     arrays = None if tags is None else [np.array(row, np.int32) for row in tags]
-    return tagged_words.encode_words(words, arrays, tokenizer, max_length)
+    texts, offsets = zip(*map(joined, words), strict=True)
+    return tagged_words.encode_words(texts, offsets, arrays, tokenizer, max_length)
 
 
 def test_the_first_piece_of_a_word_has_its_tag(tokenizer):
@@ -135,9 +138,9 @@ def test_a_word_without_pieces_is_unknown_but_keeps_its_tag(tokenizer):
     assert [tokenizer.vocab[i] for i in alone.row(0)] == ["[CLS]", "good", "[UNK]", "[SEP]"]
 
 
-def test_a_word_that_is_too_long_by_itself_is_cut(tokenizer):
+def test_a_word_that_is_longer_than_a_window_is_answered_once(tokenizer):
     encoded = encode(tokenizer, [["a", "zzzzzzzz", "b"]], [[0, 1, 2]], max_length=5)
-    assert encoded.lengths.tolist() == [3, 5, 3]
+    assert encoded.lengths.tolist() == [5] * 8
     assert encoded.labels[encoded.labels >= 0].tolist() == [0, 1, 2]
     with pytest.raises(errors.DataError, match="max_length: expected at least 3"):
         encode(tokenizer, [["a"]], [[0]], max_length=2)
@@ -218,27 +221,27 @@ def test_rows_of_one_sentence_are_scored_together(tokenizer):
     # The entity goes over the cut between the two rows of the first sentence.
     words = [["a", "b", "c", "d"], ["good"]]
     encoded = encode(tokenizer, words, [[0, 1, 2, 0], [1]], max_length=4)
-    assert encoded.sources.tolist() == [0, 0, 1]
+    assert encoded.sources.tolist() == [0, 0, 0, 1]
     logits = np.zeros((encoded.num_tokens, 3))
     for token, label in enumerate(encoded.labels):
         logits[token, label if label >= 0 else 1] = 3.0
     scores = TAGGED.score(logits, encoded)
     assert scores == dict.fromkeys(TAGGED.metrics, 1.0)
     wrong = logits.copy()
-    wrong[5] = [0, 9, 0]  # c becomes B-X: two short entities instead of the long one
+    wrong[encoded.word_tokens[2]] = [0, 9, 0]  # c becomes B-X: two short ones for the long one
     assert TAGGED.score(wrong, encoded)["entity_precision"] == pytest.approx(1 / 3)
-    apart = encoded.select([0, 2, 1])  # another sentence comes between the two rows
-    places = np.concatenate([np.arange(4), np.arange(8, 11), np.arange(4, 8)])
+    rows = [0, 3, 1, 2]  # another sentence comes between the rows
+    apart = encoded.select(rows)
+    places = spans(encoded.offsets[rows], encoded.lengths[rows])
     scores = TAGGED.score(wrong[places], apart)
     assert scores["entity_precision"] == pytest.approx(1 / 3)
-    with pytest.raises(errors.ShapeError, match=r"shapes \(11, 3\) and \(11,\)"):
+    with pytest.raises(errors.ShapeError, match=r"shapes \(15, 3\) and \(15,\)"):
         TAGGED.score(logits[:-1], encoded)
 
 
 def test_an_entity_ends_with_its_sentence(tokenizer):
-    encoded = encode(tokenizer, [["a", "b"], ["c", "d"], ["a"]], [[0, 1], [2, 0], [2]])
-    answers = [0, 1, 0, 0, 2]  # all but the entity of the second sentence
+    encoded = encode(tokenizer, [["a", "b"], ["c", "d"], ["a"]], [[0, 1], [1, 0], [1]])
     logits = np.zeros((encoded.num_tokens, 3))
-    logits[np.flatnonzero(encoded.labels >= 0), answers] = 3.0
-    scores = TAGGED.score(logits, encoded)
-    assert (scores["entity_precision"], scores["entity_recall"]) == (1.0, pytest.approx(2 / 3))
+    logits[encoded.word_tokens, [0, 1, 2, 0, 1]] = 3.0  # I-X would go on with the sentence before
+    logits[encoded.word_tokens, 1] += 2.0
+    assert TAGGED.score(logits, encoded) == dict.fromkeys(TAGGED.metrics, 1.0)

@@ -9,9 +9,7 @@ import pytest
 
 from tfdistill import errors, tasks
 from tfdistill.data import soft_label_values, soft_labels
-from tfdistill.data.batches import encode_examples
 from tfdistill.tasks.words import joined
-from tfdistill.tokenization.reading import read_tokenizer
 
 TASK = tasks.TaskSpec("moods", "text", "mood", labels=("sad", "glad", "calm"))
 PAIRS = dataclasses.replace(TASK, pair_column="other")
@@ -259,14 +257,6 @@ def test_line_ends_of_texts_do_not_lose_their_answers(suffix, tmp_path):
     soft_labels.write(tmp_path / f"a{suffix}", examples, 3 * np.eye(3, dtype=np.float32))
     file = soft_labels.read(tmp_path / f"a{suffix}", TASK)
     assert file.find(soft_labels.example_keys(examples)).tolist() == [0, 1, 2]
-
-
-def test_words_are_answered_at_their_first_pieces(toy_vocab_file):
-    examples = examples_of("token")
-    encoded = encode_examples(examples, read_tokenizer(toy_vocab_file), 16)
-    firsts = soft_labels.first_pieces(encoded)
-    assert len(firsts) == 3 < encoded.num_tokens
-    assert not encoded.labels[firsts].any()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """An exported file answers texts without TensorFlow, as the model and the app do."""
 
+import dataclasses
 import io
 import json
 import pathlib
@@ -126,6 +127,95 @@ def test_words_have_a_tag_each_beyond_the_longest_signature_too(tmp_path):
     assert short.words == tuple(words) and len(short.label) == 8
     assert len(long.label) == len(long.words) == 40
     assert 0 < long.probability < short.probability < 1
+
+
+@pytest.fixture
+def tagger(tmp_path):
+    """A file that takes "mary" for the beginning of a person, "john" for its going on."""
+    folder = bundle("tags", tmp_path / "m", temperature=2.0)
+    vocab = (folder / "vocab.txt").read_text().split("\n")
+    scores = {"mary": [0.0, 4.0, 3.0], "john": [1.0, 1.5, 3.0], "日": [0.0, 2.0, 0.0]}
+
+    def answer(ids, types, *, pad_id):
+        return np.array([scores.get(vocab[piece], [2.0, 0.0, 0.0]) for piece in ids], np.float32)
+
+    with Predictor(folder) as predictor:
+        predictor._file.predict = answer
+        yield predictor
+
+
+LONG = "a film was not good. " * 40
+NASTY = [
+    ("(Mary John,", ["Mary John"]),
+    ("x\r\n\tMary\u00a0John\u3000!", ["Mary\u00a0John"]),
+    ("e\u0301 Ma\u0301ry\u0301\u200d\ufe0f, e\u0301", ["Ma\u0301ry\u0301\u200d\ufe0f"]),
+    ("\U0001f469\u200d\U0001f467 mary\u200f \U0001f44d\U0001f3fd john", ["mary", "john"]),
+    ("\u200fmary\u200e mary", ["mary", "mary"]),
+    ("日本", ["日"]),
+    ("john saw mary", ["john", "mary"]),  # no text begins with I-PER: B-PER is the next best
+    (f"{LONG}Mary {LONG}Mary John {LONG}", ["Mary", "Mary John"]),
+    (" \r\n\t\u00a0", []),
+    ("", []),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), NASTY, ids=range(len(NASTY)))
+def test_entities_are_where_they_stand_and_masks_put_them_back(text, expected, tagger):
+    answer = tagger.predict(text)
+    assert [entity.text for entity in answer.entities] == expected
+    end = 0
+    for entity in answer.entities:
+        assert end <= entity.start < entity.end and entity.label == "PER"
+        assert text[entity.start : entity.end] == entity.text
+        assert 0 < entity.probability < 1 and entity.sure is None
+        end = entity.end
+    masked = tagger.mask(text)
+    assert masked.restore(masked.text) == text
+    assert all(name.casefold() not in masked.text.casefold() for name in expected)
+    assert set(masked.table.values()) == set(expected)
+    assert len(re.findall(r"\[PER_\d\]", masked.text)) == len(expected)
+
+
+def test_the_probability_of_an_entity_is_that_of_its_part_of_the_path(tagger):
+    (entity,) = tagger.predict("mary john .").entities
+    one, two, other = (np.exp(np.array(row) / 2) for row in ([0, 4], [1, 1.5, 3], [2, 0, 0]))
+    expected = one[1] / one.sum() * two[2] / two.sum() * other[:2].sum() / other.sum()
+    assert entity.probability == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_same_name_has_the_same_placeholder_and_never_one_of_the_text(tagger):
+    masked = tagger.mask("[PER_2] saw mary, Mary and mary.")
+    assert masked.text == "[PER_2] saw [PER_1], [PER_3] and [PER_1]."
+    assert masked.table == {"[PER_1]": "mary", "[PER_3]": "Mary"}
+    assert masked.restore("[PER_3] and [PER_2]") == "Mary and [PER_2]"
+
+
+def test_a_file_whose_labels_name_no_entities_tags_words_and_masks_nothing(tagger):
+    names = {"labels": ("NOUN", "O", "VERB")}
+    tagger._task = tagger._task.model_copy(update=names)
+    answer = tagger.predict("mary-ann")
+    assert (answer.words, answer.entities) == (("mary", "-", "ann"), None)
+    assert answer.label == ("O", "NOUN", "NOUN")
+    with pytest.raises(errors.ConfigError, match="mask: expected a file that tags entities"):
+        tagger.mask("mary")
+
+
+def test_the_command_marks_entities_and_writes_records(tmp_path, capsys):
+    folder = bundle("tags", tmp_path / "m", temperature=1.0)
+    text = "who saw mary in paris ?"
+    with Predictor(folder) as predictor:
+        entities = predictor.predict(text).entities
+    assert entities
+    assert cli.main(["predict", str(folder), text]) == 0
+    shown = capsys.readouterr().out
+    first = entities[0]
+    mark = f"{text[: first.start]}[{first.text}|PER {first.probability:.2f}]"
+    assert shown.startswith(mark) and shown.count("|PER ") == len(entities)
+    (tmp_path / "x.jsonl").write_text(json.dumps({"text": text, "id": 1}) + "\n")
+    assert cli.main(["predict", str(folder), "--file", str(tmp_path / "x.jsonl"), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert list(record) == ["text", "entities", "probability", "sure", "reason", "milliseconds"]
+    assert record["entities"] == [dataclasses.asdict(entity) for entity in entities]
 
 
 def test_one_text_is_no_pair_and_no_promise_is_none(tmp_path):

@@ -243,9 +243,11 @@ def test_words_that_are_tagged_and_questions_are_framed_by_its_tokens():
     from tfdistill.data.tagged_words import encode_words
     from tfdistill.data.windows import encode_questions
     from tfdistill.tasks.squad import Question
+    from tfdistill.tasks.words import find_words
 
     tokenizer = unigrams.unigram()
-    rows = encode_words([["good", "film", "§"]], [np.array([1, 0, 2])], tokenizer, 16)
+    places = [find_words("good film §")]
+    rows = encode_words(["good film §"], places, [np.array([1, 0, 2])], tokenizer, 16)
     assert rows.row(0).tolist() == tokenizer.encode("good film §")
     question = Question("k", "the film is", "the good bad film was fun " * 4, ("good",), 4)
     windows = encode_questions([question], tokenizer, 14, doc_stride=4)

@@ -14,9 +14,8 @@ from tfdistill import errors
 from tfdistill.analysis.calibration import fit_temperature, is_at_end
 from tfdistill.manifest.confidence import FEWEST_OTHERS, Confidence, Promise
 from tfdistill.manifest.familiarity import Familiarity
-from tfdistill.tasks import probabilities
-from tfdistill.tasks.conll import UNLABELLED
-from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks import decoding, probabilities
+from tfdistill.tasks.encoded import UNLABELLED, EncodedExamples
 from tfdistill.tasks.kind import TaskKind
 
 MAX_ERRORS = (0.01, 0.02, 0.05, 0.1)  # that are promised
@@ -60,17 +59,17 @@ def judge(
       temperature: What divides the logits.
 
     Returns:
-      A row for each text. The answer to a text of words is right where all of its tags are, and
-      its confidence is the product of theirs.
+      A row for each text; of words, for each text that has some. It is answered by the best path
+      over them (`decoding.decode_words`): right where all of its tags are, and its confidence is
+      the product of the probabilities of the tags among those that may follow the one before.
     """
-    rows = labelled_rows(logits, examples)
-    judged = judge_rows(kind, logits[rows], np.asarray(examples.labels)[rows], temperature)
     if not examples.token_labels:
-        return judged
-    texts = np.arange(len(examples)) if examples.sources is None else examples.sources
-    _, text_of = np.unique(np.repeat(texts, examples.lengths)[rows], return_inverse=True)
-    log_confidence = np.bincount(text_of, weights=np.log(judged.confidence))
-    return JudgedTexts(np.exp(log_confidence), np.bincount(text_of, weights=~judged.right) == 0)
+        return judge_rows(kind, logits, np.asarray(examples.labels), temperature)
+    answers = decoding.decode_words(logits, examples, temperature=temperature)
+    assert answers.gold is not None
+    log_confidence = np.add.reduceat(answers.log_probabilities, answers.bounds[:-1])
+    right = np.logical_and.reduceat(answers.words == answers.gold, answers.word_bounds[:-1])
+    return JudgedTexts(np.exp(log_confidence), right)
 
 
 def judge_rows(
@@ -184,9 +183,11 @@ def fit_confidence(
 
 
 def has_label(examples: EncodedExamples) -> np.ndarray:
-    """Whether texts have a label, bool (n,); all texts of words have."""
+    """Whether texts have a label, bool (n,); all texts that have words do."""
     if examples.token_labels:
-        return np.ones(len(examples), bool)
+        sources = np.arange(len(examples)) if examples.sources is None else examples.sources
+        of_words = np.repeat(sources, examples.lengths)[examples.word_tokens]
+        return np.ones(len(np.unique(of_words)), bool)
     labels = np.asarray(examples.labels).reshape(len(examples), -1)
     return (labels != UNLABELLED).any(axis=1)
 

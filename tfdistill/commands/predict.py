@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors, manifest
 from tfdistill.commands import base, benchmarks, options, plan
-from tfdistill.tasks import tables
+from tfdistill.tasks import kind_named, tables
 
 if TYPE_CHECKING:
     from tfdistill.predictor import Prediction
@@ -89,7 +89,8 @@ def _teacher(run: pathlib.Path) -> pathlib.Path:
 
 
 def _of_table(args: argparse.Namespace, task: manifest.TaskRecord) -> Iterator[Sequence[str]]:
-    named = (args.text_column or task.text_column, args.pair_column or task.pair_column)
+    usual = "text" if kind_named(task.kind).over_tokens else None
+    named = (args.text_column or task.text_column or usual, args.pair_column or task.pair_column)
     columns = [name for name in named[: 1 + task.pair] if name]
     if len(columns) < 1 + task.pair or (args.pair_column and not task.pair):
         remedy = "Name them with --text-column" + (
@@ -136,9 +137,10 @@ def _as_json(answers: dict[str, Prediction]) -> str:
     values: dict[str, Any] = {"text": student.text}
     if student.pair is not None:
         values["pair"] = student.pair
-    if student.words:
+    if student.words and student.entities is None:
         values["words"] = student.words
-    names = ("label", "probability", "sure", "reason", "milliseconds")
+    of_tags = "label" if student.entities is None else "entities"
+    names = (of_tags, "probability", "sure", "reason", "milliseconds")
     for name, answer in answers.items():
         fields = dataclasses.asdict(answer)
         chosen = {key: fields[key] for key in names}
@@ -154,12 +156,24 @@ def _as_line(answers: dict[str, Prediction]) -> str:
         (f"{name}: " if name else "") + "  ".join(_fields(answer))
         for name, answer in answers.items()
     ]
-    return "  ".join([*parts, shown])
+    return "  ".join(parts if student.entities is not None else [*parts, shown])
+
+
+def _marked(answer: Prediction) -> str:
+    """The text with its entities: "[Anna|PER 0.98] left."."""
+    parts, end = [], 0
+    for entity in answer.entities or ():
+        label = f"|{entity.label} {entity.probability:.2f}]"
+        parts += [answer.text[end : entity.start], "[", entity.text, label]
+        end = entity.end
+    return "".join([*parts, answer.text[end:]])
 
 
 def _fields(answer: Prediction) -> Iterator[str]:
     label = answer.label
-    if isinstance(label, tuple) and answer.words:
+    if answer.entities is not None:
+        label = _marked(answer)
+    elif isinstance(label, tuple) and answer.words:
         label = " ".join(f"{word}/{tag}" for word, tag in zip(answer.words, label, strict=True))
     elif isinstance(label, tuple):
         label = ", ".join(label) or "none"

@@ -16,8 +16,7 @@ import numpy as np
 from tfdistill import errors
 from tfdistill.data import streaming, tagged_words, unlabelled, windows
 from tfdistill.tasks import splitting
-from tfdistill.tasks.conll import UNLABELLED
-from tfdistill.tasks.encoded import FEATURES, EncodedExamples, pad
+from tfdistill.tasks.encoded import FEATURES, UNLABELLED, EncodedExamples, pad
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -308,9 +307,11 @@ def encode_examples(
             max_question_length=max_question_length,
             labelled=examples.labels is not None,
         )
-    elif (words := examples.words) is not None:
+    elif examples.word_offsets is not None:
         tags = None if examples.labels is None else list(examples.labels)
-        encoded = tagged_words.encode_words(words, tags, tokenizer, max_length)
+        encoded = tagged_words.encode_words(
+            examples.texts, examples.word_offsets, tags, tokenizer, max_length
+        )
     else:
         rows = tokenizer.encode_batch(examples.texts, examples.pairs, max_length)
         same_texts = None  # of pairs measured apart: equal but for case and blanks

@@ -14,7 +14,7 @@ from tfdistill import config, errors, tasks
 from tfdistill.data import labelled_file, synthetic, unlabelled
 from tfdistill.io import files
 from tfdistill.tasks import tables
-from tfdistill.tasks.conll import UNLABELLED
+from tfdistill.tasks.encoded import UNLABELLED
 
 _log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from tfdistill import errors
 from tfdistill.data import soft_label_values
 from tfdistill.data.soft_label_values import numbers, to_logits
 from tfdistill.io import files, storage
-from tfdistill.tasks import KINDS, Examples, conll, table_files, tables
-from tfdistill.tasks.encoded import EncodedExamples, spans
+from tfdistill.tasks import KINDS, Examples, table_files, tables
+from tfdistill.tasks.encoded import spans
 from tfdistill.tasks.label_kinds import names_in
 from tfdistill.tasks.spec import TaskSpec
 
@@ -97,12 +97,6 @@ def _keys_of(columns: Sequence[Sequence[str]]) -> list[Key]:
     """The texts of each row; a line end is one, however the file of the row writes it."""
     rows = zip(*columns, strict=True)
     return [tuple(table_files.line_feeds(text.strip()) for text in row) for row in rows]
-
-
-def first_pieces(encoded: EncodedExamples) -> np.ndarray:
-    """The tokens at which words are answered, int64 (words,), of labelled words."""
-    assert encoded.labels is not None
-    return np.flatnonzero(encoded.labels != conll.UNLABELLED)
 
 
 def read(path: files.Path, spec: TaskSpec) -> SoftLabelFile:

@@ -1,8 +1,8 @@
-"""From questions to rows of tokens; `tfdistill.tasks.spans` reads the answers off the logits.
+"""Windows over texts that are too long for a model, and questions in front of them.
 
-A context that is too long becomes several windows, each with the question before it:
-``[CLS] question [SEP] window [SEP]``. Windows overlap; a token that is in several is answered
-for by the one that shows most around it.
+Windows overlap; a token that is in several is answered for by the one that shows most around it.
+Before the window of a context stands its question: ``[CLS] question [SEP] window [SEP]``;
+`tfdistill.tasks.spans` reads the answers off the logits.
 """
 
 from __future__ import annotations
@@ -54,24 +54,19 @@ def encode_questions(
         raise errors.DataError(
             what, f"at least {expected}", doc_stride if doc_stride < 1 else max_length
         )
-    begins, ends, sources, answers = [], [], [], []
-    for index, question in enumerate(questions):
-        position = context_of[question.context]
-        first, last = int(located.offsets[position]), int(located.offsets[position + 1])
-        size = max_length - 2 - tokenizer.template.separators - int(asked_lengths[index])
-        if doc_stride > size and last - first > size:
-            raise errors.DataError(
-                "doc_stride",
-                f"at most {size}, the tokens of a window of question {question.key!r}",
-                doc_stride,
-                "A larger step would leave tokens out.",
-            )
-        steps = np.arange(1 + -(-max(last - first - size, 0) // doc_stride)) * doc_stride
-        begins.append(first + steps)
-        ends.append(first + np.minimum(steps + size, last - first))
-        sources.append(np.full(len(steps), index))
-        answers.append(_answer_pieces(question, located, first, last))
-    begin, end, source = map(np.concatenate, (begins, ends, sources))  # (windows,) each
+    position = np.array([context_of[question.context] for question in questions], np.int64)
+    first, last = located.offsets[position], located.offsets[position + 1]
+    size = max_length - 2 - tokenizer.template.separators - asked_lengths
+    if (apart := (doc_stride > size) & (last - first > size)).any():
+        index = int(apart.argmax())
+        raise errors.DataError(
+            "doc_stride",
+            f"at most {size[index]}, the tokens of a window of question {questions[index].key!r}",
+            doc_stride,
+            "A larger step would leave tokens out.",
+        )
+    answers = [_answer_pieces(*each, located) for each in zip(questions, first, last, strict=True)]
+    begin, end, source = cut(first, last, size, doc_stride)  # (windows,) each
     encoded = join(
         Runs(asked_ids, asked_starts[source], asked_lengths[source]),
         Runs(located.ids, begin, end - begin),
@@ -82,8 +77,8 @@ def encode_questions(
     pieces = spans(begin, end - begin)
     characters = np.full((encoded.num_tokens, 2), -1, np.int32)
     characters[tokens] = np.stack([located.starts[pieces], located.ends[pieces]], axis=1)
-    shown_best = np.zeros(encoded.num_tokens, bool)
-    shown_best[tokens] = _shown_best(begin, end, source)
+    best = np.zeros(encoded.num_tokens, bool)
+    best[tokens] = shown_best(begin, end, source)
     answer = np.array(answers, np.int64)[source]  # (windows, 2)
     whole = (answer[:, 0] >= begin) & (answer[:, 1] < end)
     labels = np.where(whole[:, None], answer + (text_starts - begin)[:, None], 0).astype(np.int32)
@@ -94,7 +89,7 @@ def encode_questions(
         span_sources=SpanSources(
             questions=tuple(questions),
             characters=characters,
-            shown_best=shown_best,
+            shown_best=best,
             doc_stride=doc_stride,
             max_question_length=max_question_length,
         ),
@@ -102,7 +97,7 @@ def encode_questions(
 
 
 def _answer_pieces(
-    question: squad.Question, located: LocatedPieces, first: int, last: int
+    question: squad.Question, first: int, last: int, located: LocatedPieces
 ) -> tuple[int, int]:
     """The first and the last piece that share a character with the answer; (-1, -1) if none."""
     if question.start is None or question.end is None:
@@ -113,12 +108,44 @@ def _answer_pieces(
     return (int(pieces[0]), int(pieces[-1])) if len(pieces) else (-1, -1)
 
 
-def _shown_best(begins: np.ndarray, ends: np.ndarray, sources: np.ndarray) -> np.ndarray:
-    """Whether no window of a source shows more around each token, bool (tokens,)."""
+def cut(
+    firsts: np.ndarray, lasts: np.ndarray, sizes: np.ndarray, step: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cuts n texts into overlapping windows.
+
+    The windows of a text begin at every `step`-th of its tokens; the first that reaches its end is
+    the last, and may be shorter. A text that fits into one, if only without tokens, has one.
+
+    Args:
+      firsts: int (n,), the first token of each text.
+      lasts: int (n,), one past its last.
+      sizes: int (n,), the most tokens of its windows.
+      step: Tokens from one window to the next.
+
+    Returns:
+      int64 (windows,) each: where windows begin, one past their ends, and their texts.
+    """
+    numbers = 1 - -np.maximum(lasts - firsts - sizes, 0) // step
+    sources = np.repeat(np.arange(len(firsts)), numbers)
+    begins = firsts[sources] + step * spans(np.zeros(len(firsts), np.int64), numbers)
+    return begins, np.minimum(begins + sizes[sources], lasts[sources]), sources
+
+
+def shown_best(begins: np.ndarray, ends: np.ndarray, sources: np.ndarray) -> np.ndarray:
+    """Whether no window of a text shows more around each token, bool (tokens of all windows,).
+
+    A window shows as much around a token as stands on the poorer side of it; of equal windows the
+    first counts.
+
+    Args:
+      begins: int (windows,), as of `cut`.
+      ends: int (windows,).
+      sources: int (windows,).
+    """
     lengths = ends - begins
     inside = spans(np.zeros(len(begins), np.int64), lengths)
-    # The poorer side counts. (The published rule adds a hundredth of the window's length, which
-    # decides for the first one, too: only the last window may be shorter.)
+    # (The published rule for questions adds a hundredth of the window's length, which decides for
+    # the first one, too: only the last window may be shorter.)
     around = np.minimum(inside, np.repeat(lengths, lengths) - 1 - inside)
     token, source = np.repeat(begins, lengths) + inside, np.repeat(sources, lengths)
     order = np.lexsort((-around, token, source))  # stable: windows stay in their order

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import pathlib
@@ -53,9 +52,9 @@ def answer(
         pipeline=pipeline,
         load=functools.partial(_load, here, task),
     )
-    of_words = examples.word_offsets is not None
-    values = logits[soft_labels.first_pieces(encoded)] if of_words else logits
-    soft_labels.write(path, examples, values)
+    if encoded.word_counts is not None:  # in the order of the words
+        logits = np.repeat(logits, encoded.word_counts, axis=0)
+    soft_labels.write(path, examples, logits)
     storage.remove_folder(folder)
     return len(examples)
 
@@ -75,10 +74,6 @@ def _different(task: tasks.TaskSpec, parts: Sequence[tasks.Examples]) -> tasks.E
         None,
         word_offsets=all_of("word_offsets") or None,
     )
-    if joined.word_offsets is not None:  # any tags: they mark the first piece of each word
-        tags = np.empty(len(joined), object)
-        tags[:] = [np.zeros(len(words), np.int32) for words in joined.word_offsets]
-        joined = dataclasses.replace(joined, labels=tags)
     first: dict[soft_labels.Key, int] = {}
     for index, key in enumerate(soft_labels.example_keys(joined)):
         first.setdefault(key, index)

@@ -126,12 +126,17 @@ def _at_pieces(
     examples: tasks.Examples,
     encoded: batches.EncodedExamples,
 ) -> np.ndarray:
-    """Soft labels at the first piece of each word, float32 (tokens, labels), 0 elsewhere."""
-    assert examples.word_offsets is not None and encoded.labels is not None
-    firsts = soft_labels.first_pieces(encoded)
+    """Soft labels at the pieces that answer for words, float32 (tokens, labels), 0 elsewhere.
+
+    A piece that answers for several words has those of the first.
+    """
+    assert examples.word_offsets is not None
+    assert encoded.word_counts is not None and encoded.word_labels is not None
     answered = np.repeat(answered, [len(words) for words in examples.word_offsets])
-    values = np.zeros((encoded.num_tokens, soft.shape[1]), np.float32)
-    values[firsts] = _with_gold(soft, answered, encoded.labels[firsts], examples.spec)
+    of_words = _with_gold(soft, answered, encoded.word_labels, examples.spec)
+    values, firsts = np.zeros((encoded.num_tokens, soft.shape[1]), np.float32), encoded.word_tokens
+    counts = encoded.word_counts[firsts]
+    values[firsts] = of_words[np.cumsum(counts) - counts]
     return values
 
 

@@ -11,7 +11,6 @@ from tfdistill import errors
 from tfdistill.tasks import tables
 
 SUFFIXES = (".txt", ".conll", ".tsv", ".bio", ".iob", ".iob2")
-UNLABELLED = -100
 _DOCUMENT = "-DOCSTART-"
 _CONLL_U = 10  # columns
 _NO_WORD = re.compile(r"\d+[-.]\d+")

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 FEATURES: tuple[str, ...] = ("input_ids", "attention_mask", "token_type_ids")
 """The inputs of a model."""
 
+UNLABELLED = -100
+"""The label of what has none."""
+
 Truncation = Literal["end", "middle"]
 """The tokens that a text loses if it is too long: its last ones, or those between head and tail."""
 
@@ -47,6 +50,11 @@ class EncodedExamples:
       weights: float32 (n,), sample weights, or None.
       pad_id: The id that pads a batch.
       token_labels: Whether labels belong to tokens.
+      word_counts: int32 (tokens,), the words that a token answers for: one or more where it holds
+        their first characters in the window that shows most around it, otherwise 0; None where
+        words have no answers, or it is not known.
+      word_labels: int32 (words,), the label of each word in the order of these tokens, or None; of
+        several words of one token that of the first is among `labels`.
       sources: int64 (n,), the text of each example where a text may give several, or None.
       same_texts: int64 (n,), one number where texts that are compared are equal, or None.
       span_sources: Positions of the tokens, for answers inside texts, or None.
@@ -60,6 +68,8 @@ class EncodedExamples:
     weights: np.ndarray | None = None
     pad_id: int = 0
     token_labels: bool = False
+    word_counts: np.ndarray | None = None
+    word_labels: np.ndarray | None = None
     sources: np.ndarray | None = None
     same_texts: np.ndarray | None = None
     span_sources: SpanSources | None = None
@@ -85,6 +95,10 @@ class EncodedExamples:
         rows = {name: (len(self),) for name in ("labels", "weights", "sources", "same_texts")}
         if tokens:
             rows["labels"] = (self.num_tokens,)
+        if self.word_counts is not None:
+            rows["word_counts"] = (self.num_tokens,)
+        if self.word_labels is not None and self.word_counts is not None:
+            rows["word_labels"] = (int(self.word_counts.sum()),)
         for name, shape in rows.items():
             value = getattr(self, name)
             if value is None or value.shape == shape:
@@ -106,6 +120,13 @@ class EncodedExamples:
     def num_tokens(self) -> int:
         """Tokens of all examples together."""
         return len(self.ids)
+
+    @property
+    def word_tokens(self) -> np.ndarray:
+        """The tokens that answer for words, int64; those with a label where nothing else says."""
+        if self.word_counts is not None:
+            return np.flatnonzero(self.word_counts)
+        return np.flatnonzero(np.ones(0) if self.labels is None else self.labels != UNLABELLED)
 
     def row(self, index: int) -> np.ndarray:
         """Returns the ids of one example, int32 (tokens,)."""
@@ -131,6 +152,10 @@ class EncodedExamples:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         positions = spans(self.offsets[index], lengths)
         label_places = positions if self.token_labels else index
+        counts, word_labels = self.word_counts, self.word_labels
+        if counts is not None and word_labels is not None:
+            firsts = np.cumsum(counts) - counts
+            word_labels = word_labels[spans(firsts[positions], counts[positions])]
         span_positions = self.span_sources
         if span_positions is not None:
             span_positions = dataclasses.replace(
@@ -144,6 +169,8 @@ class EncodedExamples:
             types=self.types[positions],
             offsets=offsets,
             labels=None if self.labels is None else self.labels[label_places],
+            word_counts=None if counts is None else counts[positions],
+            word_labels=word_labels,
             weights=None if self.weights is None else self.weights[index],
             sources=None if self.sources is None else self.sources[index],
             same_texts=None if self.same_texts is None else self.same_texts[index],

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks import conll
-from tfdistill.tasks.kind import TaskKind, check_finite, register
+from tfdistill.tasks import conll, decoding
+from tfdistill.tasks.kind import TaskKind, register
 from tfdistill.tasks.texts import chance_of_classes, label_indices
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Tags(TaskKind):
     def score(
         self, spec: TaskSpec, outputs: np.ndarray, encoded: EncodedExamples
     ) -> dict[str, float]:
-        """See `tag_metrics`; the rows of a sentence are put together again."""
+        """See `tag_metrics`, of the best path over each text, see `decoding.decode_words`."""
         if encoded.labels is None:
             raise errors.DataError("evaluation", "labelled examples", "examples without labels")
         expected = (encoded.num_tokens, spec.num_labels)
@@ -50,18 +50,12 @@ class Tags(TaskKind):
                 f"shapes {expected} and {expected[:1]}",
                 f"{outputs.shape} and {encoded.labels.shape}",
             )
-        labelled = encoded.labels != conll.UNLABELLED
-        check_finite(outputs[labelled])
-        sources = np.arange(len(encoded)) if encoded.sources is None else encoded.sources
-        of_tokens = np.repeat(sources, encoded.lengths)[labelled]
-        names = np.array(spec.labels)
-        gold = names[encoded.labels[labelled]]
-        answers = names[outputs[labelled].argmax(axis=1)]
-        order = np.argsort(of_tokens, kind="stable")
-        cuts = np.flatnonzero(np.diff(of_tokens[order])) + 1
+        answers = decoding.decode_words(outputs, encoded, spec.labels)
+        assert answers.gold is not None
+        names, cuts = np.array(spec.labels), answers.word_bounds[1:-1]
         values = tag_metrics(
-            [part.tolist() for part in np.split(gold[order], cuts)],
-            [part.tolist() for part in np.split(answers[order], cuts)],
+            [part.tolist() for part in np.split(names[answers.gold], cuts)],
+            [part.tolist() for part in np.split(names[answers.words], cuts)],
         )
         return {name: values[name] for name in spec.metrics}
 
