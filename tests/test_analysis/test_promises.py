@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import math
 from unittest import mock
@@ -155,6 +156,23 @@ def test_the_labels_of_a_text_are_right_together_whatever_its_windows(kind, temp
     judged = analysis.judge(KIND[kind], temperature * logits, examples, temperature)
     np.testing.assert_allclose(judged.confidence, confidence)
     assert judged.right.tolist() == right
+
+
+def test_a_text_of_words_is_judged_along_the_best_allowed_path_and_promised_once():
+    spec = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("O", "B-X", "I-X"))
+    labels = np.array([-100, 1, 2, 0, -100, 0], np.int32)
+    examples = dataclasses.replace(examples_of([2, 2, 2], labels, **WINDOWS), task=spec)
+    # The first text: B-X I-X (0.07) before O O (0.06), though I-X is the likeliest first tag.
+    likely = [[0.3, 0.1, 0.6], [0.2, 0.1, 0.7], [0.8, 0.1, 0.1], [0.9, 0.05, 0.05]]
+    shares = np.full((6, 3), 1 / 3)
+    shares[[1, 2, 3, 5]] = likely
+    judged = analysis.judge(KIND["token"], np.log(shares), examples)
+    np.testing.assert_allclose(judged.confidence, [0.1 / 0.4 * 0.7 * 0.8, 0.9 / 0.95])
+    assert judged.right.tolist() == [True, True]
+    told = analysis.fit_confidence(
+        KIND["token"], None, (np.log(shares), examples), model_sha256="0" * 64
+    )
+    assert {promise.rows for promise in told.promises} == {2}  # of three windows
 
 
 def test_the_error_of_the_surest_answers_is_told_for_each_share_of_them():
