@@ -40,6 +40,13 @@ def test_a_piece_answers_for_all_words_whose_first_characters_it_holds(tokenizer
     assert part.word_labels.tolist() == [*range(9), *range(9)]
 
 
+def test_a_word_that_the_tokenizer_drops_is_unknown_where_it_stands(tokenizer):
+    encoded = encode(tokenizer, ["a \u0301b", "\u0301"])  # accents are stripped
+    pieces = [tokenizer.vocab[piece] for piece in encoded.ids]
+    assert pieces == ["[CLS]", "a", "[UNK]", "b", "[SEP]", "[CLS]", "[UNK]", "[SEP]"]
+    assert encoded.word_counts.tolist() == [0, 1, 1, 1, 0, 0, 1, 0]
+
+
 def test_words_of_pieces_without_blanks_are_tagged_by_unigrams():
     tokenizer = unigrams.unigram()
     encoded = encode(tokenizer, ["東京 good, fun!", " \r\n", ""])
