@@ -7,13 +7,14 @@ import re
 import numpy as np
 import pytest
 import tokenizers
-from test_android import vectors
+import yaml
+from test_android import running_texts, vectors
 
 from export.targets import android_bundle
 from tfdistill import manifest
 from tfdistill.benchmark.statistics import stats
 from tfdistill.data import text_index, windows
-from tfdistill.tasks import spans, squad
+from tfdistill.tasks import spans, squad, words
 from tfdistill.tasks.spec import SpanRules
 from tfdistill.tflite import TfliteModel
 from tfdistill.tokenization import unicode_classes
@@ -45,6 +46,21 @@ def test_the_character_classes_of_kotlin_are_those_of_python():
         name: value.split() for name, value in classes.items()
     }
     assert len(classes) == 7
+
+
+def test_the_classes_of_words_in_kotlin_are_those_of_python():
+    (file,) = TEXT.rglob("WordClasses.kt")
+    constants = re.findall(r'const val (\w+)\s*=\s*"+([^"]*)"', file.read_text("utf-8"))
+    classes = yaml.safe_load(words._TABLE.read_text("ascii"))
+    assert [(name.lower(), value.split()) for name, value in constants] == [
+        (name, classes[name].split()) for name in words._CLASSES
+    ]
+
+
+def test_the_odd_texts_are_still_read_as_they_were():
+    lines = read_lines(vectors.RESOURCES / "running.jsonl")
+    assert lines == running_texts.running_lines()
+    assert len(lines) == running_texts.COUNT
 
 
 @pytest.mark.slow

@@ -6,7 +6,8 @@ words.jsonl, places.jsonl, cut.jsonl and statistics.json beside `bundles`, four 
 `tfdistill export --android` puts them into an app; in one of them an index of `tfdistill index`;
 search.json: what that finds; routes.json: the labels that it gives; confidence.json: how sure
 `tfdistill.predictor` is of the golden texts; unigram.json: a small Unigram tokenizer, and
-unigram.jsonl: what the library `tokenizers` makes of odd texts with it.
+unigram.jsonl: what the library `tokenizers` makes of odd texts with it; running.jsonl: see
+`running_texts`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from unittest import mock
 
 import numpy as np
 import tokenizers
+from test_android import running_texts
 from unigrams import charsmap
 
 import export
@@ -496,6 +498,7 @@ def main(names: Sequence[str]) -> None:
         "cut.jsonl": jsonl(cut_lines(vocab_file)),
         "unigram.json": unigram().file_text,
         "unigram.jsonl": jsonl(unigram_lines()),
+        "running.jsonl": jsonl(running_texts.running_lines()),
         "statistics.json": json.dumps(statistics(), indent=1) + "\n",
         "search.json": json.dumps(searches(indexed), indent=1) + "\n",
         "routes.json": json.dumps(routes(indexed), indent=1) + "\n",
