@@ -30,6 +30,19 @@ def _ranges() -> tuple[np.ndarray, np.ndarray]:
     return np.array(list(table)), np.array(list(table.values()), np.int8)
 
 
+def _classes_of(text: str) -> np.ndarray:
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    firsts, classes = _ranges()
+    return classes[np.searchsorted(firsts, points, side="right") - 1]
+
+
+def past_marks(text: str, end: int) -> int:
+    """Moves the end of a part of a text past the marks on its last character."""
+    while end < len(text) and _classes_of(text[end])[0] == _MARK:
+        end += 1
+    return end
+
+
 def find_words(text: str) -> np.ndarray:
     """Finds the words of a text by the classes of its characters alone.
 
@@ -58,9 +71,7 @@ def find_words(text: str) -> np.ndarray:
       >>> [text[start:end] for start, end in find_words(text)]
       ['(', 'Anna', ',', '42', 'km', ':', '東', '京', ')']
     """
-    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-    firsts, classes = _ranges()
-    kinds = classes[np.searchsorted(firsts, points, side="right") - 1]
+    kinds = _classes_of(text)
     places = np.arange(len(kinds))
     bases = np.maximum.accumulate(np.where(kinds == _MARK, -1, places))  # -1 before the first
     of_base = np.where(bases >= 0, kinds[bases], _BLANK)
