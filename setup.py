@@ -66,6 +66,7 @@ EXTRAS_REQUIRE = {
         "s3fs>=2025.3",
         "openpyxl>=3.1,<4",
         "wordfreq>=3.1,<4",
+        "faker>=40",  # what scripts/make_pii.py invents people with
         "moto[s3]>=5.1,<6",
         "flask>=3,<4",  # with flask-cors what the server of moto needs; moto[server] needs far more
         "flask-cors>=5",
