@@ -18,12 +18,14 @@ from tfdistill.io import files, safe_paths
 from tfdistill.manifest.confidence import Promise
 from tfdistill.tasks import decoding, kind_named, probabilities
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.patterns import Pattern, covered, find_patterns
 from tfdistill.tasks.words import find_words
 from tfdistill.tflite import TfliteModel, described
 from tfdistill.tokenization.reading import exported_tokenizer
 
 ANOTHER_KIND = "another kind of text"
 """The reason of an answer that its probability alone would make sure."""
+_NEVER = -1e4  # a logit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +37,9 @@ class Entity:
       start: Its first character in the text, as Python counts them.
       end: One past its last character, marks on it included.
       text: ``text[start:end]``.
-      probability: That it is an entity of this type with these edges, see `decoding.entities`.
-      sure: As of the whole answer.
+      probability: That it is an entity of this type with these edges, see `decoding.entities`; 1 of
+        what a rule finds.
+      sure: As of the whole answer; True of what a rule finds, see `Predictor`.
     """
 
     label: str
@@ -109,6 +112,9 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
     Attributes:
       card: Its manifest.
       promise: The promise, or None.
+      patterns: Whether e-mail addresses, IBANs and payment cards are found by their form and
+        checksum, too, where tags name entities and O: see `patterns.find_patterns`. The model then
+        answers for no word in one of these. Default False.
 
     Raises:
       ManifestError: If the manifest is missing or damaged, or answers no texts of this kind.
@@ -124,6 +130,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         self.card = manifest.read_manifest(path)
         self._task, self._tokens = _answering(self.card, folder)
         self._kind = kind_named(self._task.kind)
+        self.patterns = False
         record = self.card.confidence
         self.promise: Promise | None = None
         if record is not None:
@@ -186,6 +193,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
             remedy = "Distil a task whose tags are O, B-TYPE and I-TYPE."
             expected, received = "a file that tags entities", f"labels {self._task.labels}"
             raise errors.ConfigError("mask", expected, errors.shortened(received), remedy)
+        taken = set(re.findall(r"\[[^\[\]]*_[0-9]+\]", text))
         names: dict[tuple[str, str], str] = {}
         numbers: dict[str, int] = {}
         parts, end = [], 0
@@ -193,7 +201,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
             while (entity.label, entity.text) not in names:
                 numbers[entity.label] = numbers.get(entity.label, 0) + 1
                 name = f"[{entity.label}_{numbers[entity.label]}]"
-                if name not in text:
+                if name not in taken:
                     names[entity.label, entity.text] = name
             parts += [text[end : entity.start], names[entity.label, entity.text]]
             end = entity.end
@@ -273,8 +281,15 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         milliseconds: float,
     ) -> Prediction:
         labels, temperature = self._task.labels, self.card.temperature
-        tags = decoding.decode_words(logits, encoded, labels, temperature=temperature)
         rules = decoding.allowed(labels)
+        by_rule: list[Pattern] = []
+        if self.patterns and rules.begins.any() and "O" in labels:
+            assert encoded.word_counts is not None
+            by_rule = find_patterns(text)
+            answering = np.repeat(encoded.word_tokens, encoded.word_counts[encoded.word_tokens])
+            outside = np.where(np.array(labels) == "O", 0.0, _NEVER)
+            logits[answering[covered(by_rule, offsets)]] = outside
+        tags = decoding.decode_words(logits, encoded, labels, temperature=temperature)
         probability = float(np.exp(tags.log_probabilities.sum()))
         sure = None if self.promise is None else self.promise.covers(probability)
         entities = None
@@ -284,12 +299,14 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
             words = np.append(0, np.cumsum(tags.counts))  # before each piece
             starts = offsets[words[part.firsts], 0].tolist()
             ends = offsets[words[part.ends] - 1, 1].tolist()
-            entities = tuple(
+            of_model = [
                 Entity(labels[tag][2:], start, end, text[start:end], float(share), sure)
                 for tag, start, end, share in zip(
                     tags.tags[part.firsts], starts, ends, part.probabilities, strict=True
                 )
-            )
+            ]
+            of_rules = [Entity(*it, text[it.start : it.end], 1.0, True) for it in by_rule]
+            entities = tuple(sorted(of_model + of_rules, key=lambda entity: entity.start))
         names = tuple(labels[index] for index in tags.words)
         words = tuple(text[start:end] for start, end in offsets.tolist())
         return Prediction(

@@ -183,6 +183,28 @@ def test_the_probability_of_an_entity_is_that_of_its_part_of_the_path(tagger):
     assert entity.probability == pytest.approx(expected, rel=1e-6)
 
 
+def test_what_rules_find_takes_the_place_of_what_the_model_finds_there(tagger):
+    text = "mary.john@john.org, mary john GB82 WEST 1234 5698 7654 32 john"
+    of_model = tagger.predict(text).entities
+    assert [entity.text for entity in of_model] == ["mary", "john", "john", "mary john", "john"]
+    tagger.patterns = True
+    answer = tagger.predict(text)
+    assert [(entity.label, entity.text) for entity in answer.entities] == [
+        ("EMAIL", "mary.john@john.org"),
+        ("PER", "mary john"),
+        ("IBAN", "GB82 WEST 1234 5698 7654 32"),
+        ("PER", "john"),
+    ]
+    assert all(text[it.start : it.end] == it.text for it in answer.entities)
+    of_rules = [it for it in answer.entities if it.label != "PER"]
+    assert {(it.probability, it.sure) for it in of_rules} == {(1.0, True)}
+    # Nothing of the number goes on with the name, so it ends there for sure.
+    assert answer.entities[1].probability > of_model[3].probability
+    tags = dict(zip(answer.words, answer.label, strict=True))
+    assert (tags["john"], tags["org"], tags["WEST"], tags["mary"]) == ("B-PER", "O", "O", "B-PER")
+    assert tagger.mask(text).text == "[EMAIL_1], [PER_1] [IBAN_1] [PER_2]"
+
+
 def test_the_same_name_has_the_same_placeholder_and_never_one_of_the_text(tagger):
     masked = tagger.mask("[PER_2] saw mary, Mary and mary.")
     assert masked.text == "[PER_2] saw [PER_1], [PER_3] and [PER_1]."
@@ -211,6 +233,8 @@ def test_the_command_marks_entities_and_writes_records(tmp_path, capsys):
     first = entities[0]
     mark = f"{text[: first.start]}[{first.text}|PER {first.probability:.2f}]"
     assert shown.startswith(mark) and shown.count("|PER ") == len(entities)
+    assert cli.main(["predict", str(folder), "a@b.de", "--patterns"]) == 0
+    assert capsys.readouterr().out.startswith("[a@b.de|EMAIL 1.00]  ")
     (tmp_path / "x.jsonl").write_text(json.dumps({"text": text, "id": 1}) + "\n")
     assert cli.main(["predict", str(folder), "--file", str(tmp_path / "x.jsonl"), "--json"]) == 0
     record = json.loads(capsys.readouterr().out)

@@ -35,6 +35,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     text = "an answer is sure if the file promises that at most this share of such answers is "
     text += "wrong: 0.01, 0.02, 0.05 or 0.1 (default: 0.05)"
     options.add_plain(parser, {"--max-error SHARE": text})
+    text = "also find e-mail addresses, IBANs and payment cards by their form and checksum, where "
+    text += "tags name entities"
+    options.add_plain(parser, {"--patterns": text})
     text = "also show the answers of the teacher's file in the run"
     options.add_plain(parser, {"--against": text}, choices=(_TEACHER,))
     options.add_json(parser)
@@ -59,10 +62,12 @@ def _predict(args: argparse.Namespace) -> None:
 
     with contextlib.ExitStack() as stack:
         predictor = stack.enter_context(Predictor(folder, max_error=args.max_error))
+        predictor.patterns = args.patterns
         teacher = None
         if args.against == _TEACHER:
             file = _teacher(pathlib.Path(args.run))
             teacher = stack.enter_context(Predictor(file, max_error=args.max_error))
+            teacher.patterns = args.patterns
         if not args.json:
             promise = "not known, because the file promises nothing (export with --promise-on FILE)"
             promise = promise if predictor.promise is None else predictor.promise.summary
