@@ -244,7 +244,7 @@ def test_a_foreign_program_has_the_golden_answers_and_compiles_the_guides(instal
     assert installed.is_dir()
     project = shutil.copytree(MAVEN / "consumer", tmp_path / "consumer", ignore=IGNORED)
     count, page = page_as_kotlin()
-    assert count == 7
+    assert count == 8
     (project / "src" / "main" / "kotlin" / "Page.kt").write_text(page, "utf-8")
     options = ["--batch-mode", "--offline", f"-Dmaven.repo.local={REPOSITORY}"]
     done = subprocess.run(

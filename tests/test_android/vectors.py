@@ -479,9 +479,9 @@ def _confidence_texts(folder: pathlib.Path, *, pairs: bool) -> Iterator[tuple[st
             yield text, None
 
 
-def jsonl(lines: Sequence[dict[str, Any]]) -> str:
+def jsonl(lines: Sequence[dict[str, Any]], separators: tuple[str, str] | None = None) -> str:
     """A line of ASCII each."""
-    return "".join(json.dumps(line) + "\n" for line in lines)
+    return "".join(json.dumps(line, separators=separators) + "\n" for line in lines)
 
 
 def main(names: Sequence[str]) -> None:
@@ -492,13 +492,15 @@ def main(names: Sequence[str]) -> None:
     indexed = RESOURCES / "bundles" / INDEXED
     if "vectors" in names:
         index(indexed)
+    tagger = RESOURCES / "bundles" / "tags-float32"
+    running = jsonl(running_texts.running_lines(tagger, unigram()), (",", ":"))
     for name, content in {
         "words.jsonl": jsonl(words_lines()),
         "places.jsonl": jsonl(places_lines(vocab_file)),
         "cut.jsonl": jsonl(cut_lines(vocab_file)),
         "unigram.json": unigram().file_text,
         "unigram.jsonl": jsonl(unigram_lines()),
-        "running.jsonl": jsonl(running_texts.running_lines()),
+        "running.jsonl": running,
         "statistics.json": json.dumps(statistics(), indent=1) + "\n",
         "search.json": json.dumps(searches(indexed), indent=1) + "\n",
         "routes.json": json.dumps(routes(indexed), indent=1) + "\n",

@@ -17,6 +17,7 @@ import io.github.tfdistill.benchmark.Summary
 import io.github.tfdistill.text.BundleException
 import io.github.tfdistill.text.BundleFault
 import io.github.tfdistill.text.DeviceParity
+import io.github.tfdistill.text.Entity
 import io.github.tfdistill.text.Outcome
 import io.github.tfdistill.text.Prediction
 import io.github.tfdistill.text.Scored
@@ -57,6 +58,13 @@ fun Resources.message(state: TextState<*>): String? =
 fun Resources.probability(label: Scored): String =
     getString(R.string.probability, label.label, 100 * label.probability)
 
+/** A text with its entities: "[Mary|PER: 98.0 %] was here". */
+private fun Resources.marked(text: String, entities: List<Entity>): String =
+    entities.foldRight(text) { entity, rest ->
+        val label = probability(Scored(entity.label, entity.probability))
+        rest.replaceRange(entity.start, entity.end, "[${entity.text}|$label]")
+    }
+
 /** The outcome: of labels those that apply, with their probabilities. */
 fun Resources.headline(outcome: Outcome): String =
     when (outcome) {
@@ -68,7 +76,8 @@ fun Resources.headline(outcome: Outcome): String =
         is Outcome.Vector -> getString(R.string.vector, outcome.values.size)
         is Outcome.Value -> "%.4f".format(outcome.value)
         is Outcome.Tags ->
-            outcome.words.zip(outcome.tags) { word, tag -> "$word  $tag" }.joinToString("\n")
+            outcome.entities?.let { marked(outcome.text, it) }
+                ?: outcome.words.zip(outcome.tags) { word, tag -> "$word  $tag" }.joinToString("\n")
         is Outcome.Found -> outcome.answer.text.ifEmpty { getString(R.string.no_answer) }
     }
 

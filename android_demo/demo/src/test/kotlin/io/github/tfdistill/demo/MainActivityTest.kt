@@ -278,13 +278,15 @@ class MainActivityTest : ScreenTest() {
     }
 
     @Test
-    fun `every word of a sentence has its tag`() {
+    fun `the entities of a text are marked in it`() {
         val screen = start().get()
         worker.runAll()
         screen.select(2)
-        val lines = screen.answer("not was mary was and Élève story it good when").lines()
-        assertEquals(listOf("not  B-PER", "was  B-PER"), lines.take(2))
-        assertEquals(listOf("good  O", "when  O"), lines.takeLast(2))
-        assertEquals(10, lines.size)
+        val text = "not was mary was and Élève story it good when"
+        val marked = screen.answer(text)
+        assertTrue(marked, marked.startsWith("[not|PER: ") && marked.endsWith("] good when"))
+        val mark = Regex("\\[([^|\\[]+)\\|PER: \\d+\\.\\d %]")
+        assertEquals(text, marked.replace(mark) { it.groupValues[1] })
+        assertEquals(8, mark.findAll(marked).count())
     }
 }

@@ -3,6 +3,7 @@ package io.github.tfdistill.demo
 import android.widget.LinearLayout
 import android.widget.TextView
 import io.github.tfdistill.text.Bundles
+import io.github.tfdistill.text.Entity
 import io.github.tfdistill.text.Outcome
 import io.github.tfdistill.text.Prediction
 import io.github.tfdistill.text.Scored
@@ -60,6 +61,19 @@ class ManyLabelsTest {
         assertEquals("fast: 90.0 %\nloud: 51.0 %", said(all))
         assertEquals("No label applies.", said(all.drop(2)))
         assertEquals("fast: 90.0 %", application.resources.headline(Outcome.Labels(all)))
+    }
+
+    @Test
+    fun `entities are marked in their text, and other tags stand behind their words`() {
+        fun said(entities: List<Entity>?) =
+            application.resources.headline(
+                Outcome.Tags("😀 Mary, Oslo", listOf("Mary", ","), listOf("N", "P"), entities)
+            )
+        val mary = Entity("PER", 3, 7, "Mary", 0.98, true)
+        val oslo = Entity("LOC", 9, 13, "Oslo", 0.5, true)
+        assertEquals("😀 [Mary|PER: 98.0 %], [Oslo|LOC: 50.0 %]", said(listOf(mary, oslo)))
+        assertEquals("😀 Mary, Oslo", said(emptyList()))
+        assertEquals("Mary  N\n,  P", said(null))
     }
 
     @Test

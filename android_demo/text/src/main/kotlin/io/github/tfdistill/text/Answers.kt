@@ -44,7 +44,8 @@ internal object Answers {
     fun labels(outputs: FloatArray, card: Manifest): List<Scored> {
         val task = checkNotNull(card.task)
         checkFinite(outputs)
-        val logits = scaled(outputs, card)
+        val temperature = card.confidence?.temperature ?: 1.0
+        val logits = logits(outputs, card).also { for (i in it.indices) it[i] /= temperature }
         val probabilities =
             when {
                 card.softmax && card.confidence == null ->
@@ -67,31 +68,12 @@ internal object Answers {
             labels.fold(1.0) { product, it -> product * max(it.probability, 1 - it.probability) }
         else labels.first().probability
 
-    /** The probability of the tags of all words together. */
-    fun confidence(outputs: FloatArray, firstPieces: IntArray, card: Manifest): Double {
-        val count = checkNotNull(card.task).labels.size
-        return firstPieces.fold(1.0) { product, piece ->
-            val row = outputs.copyOfRange(piece * count, (piece + 1) * count)
-            product * softmax(scaled(row, card)).max()
-        }
-    }
-
-    /** Logits, or the logarithms of probabilities, divided by the temperature of the file. */
-    private fun scaled(outputs: FloatArray, card: Manifest): DoubleArray {
-        val temperature = card.confidence?.temperature ?: 1.0
-        return DoubleArray(outputs.size) {
+    /** Logits, or of a file that gives probabilities their logarithms. */
+    fun logits(outputs: FloatArray, card: Manifest): DoubleArray =
+        DoubleArray(outputs.size) {
             val output = outputs[it].toDouble()
-            (if (card.softmax) ln(max(output, SMALLEST)) else output) / temperature
+            if (card.softmax) ln(max(output, SMALLEST)) else output
         }
-    }
-
-    /** The tag of each word: the largest logit of its first piece. */
-    fun tags(outputs: FloatArray, firstPieces: IntArray, labels: List<String>): List<String> {
-        checkFinite(outputs)
-        return firstPieces.map { piece ->
-            labels[argmax(outputs, piece * labels.size, (piece + 1) * labels.size)]
-        }
-    }
 
     /** A model that answers with NaN or infinity is broken, and its answer is none. */
     fun checkFinite(outputs: FloatArray) {

@@ -3,6 +3,7 @@ package io.github.tfdistill.text
 import java.nio.channels.ClosedByInterruptException
 import java.util.concurrent.CancellationException
 import java.util.concurrent.ConcurrentHashMap
+import kotlin.math.exp
 import kotlin.math.roundToInt
 
 /** What a model says about a text. */
@@ -23,8 +24,17 @@ public sealed interface Outcome {
     /** A number. */
     public data class Value(val value: Double) : Outcome
 
-    /** A tag for each word. */
-    public data class Tags(val words: List<String>, val tags: List<String>) : Outcome
+    /**
+     * A tag for each word of a text, those of the best path that the scheme of the tags allows.
+     *
+     * @property entities those that the tags name, in order; null of tags that name none
+     */
+    public data class Tags(
+        val text: String,
+        val words: List<String>,
+        val tags: List<String>,
+        val entities: List<Entity>? = null,
+    ) : Outcome
 
     /** The vector of a text, for a [TextIndex]. */
     public class Vector(public val values: FloatArray) : Outcome
@@ -66,6 +76,10 @@ public data class Prediction(
     /** The labels of the text: one class, or any number where several can apply. */
     val labels: List<String>
         get() = (outcome as? Outcome.Labels)?.chosen.orEmpty()
+
+    /** The entities in the text, where tags name them; null for other outcomes. */
+    val entities: List<Entity>?
+        get() = (outcome as? Outcome.Tags)?.entities
 }
 
 /**
@@ -89,12 +103,17 @@ public class Predictor(
     private val lengths = bundle.lengths
 
     /**
+     * Whether e-mail addresses, IBANs and payment cards are found by their form and checksum, too,
+     * where tags name entities and O. The model answers for no word in one of these.
+     */
+    public var patterns: Boolean = false
+
+    /**
      * Answers a text.
      *
      * @param text the text, or the question
      * @param second the second text of a pair, or what the question is about; otherwise null or ""
-     * @throws IllegalArgumentException if a second text is missing or not wanted, or a text of
-     *   words to tag has none
+     * @throws IllegalArgumentException if a second text is missing or not wanted
      * @throws BundleException if the model answers with what is no number
      * @throws CancellationException if it is told to stop
      */
@@ -130,6 +149,26 @@ public class Predictor(
                 judged(prediction, Answers.confidence(labels, task.kind), texts)
             }
         }
+    }
+
+    /**
+     * Puts a placeholder in the place of each entity of a text.
+     *
+     * A placeholder is `[TYPE_n]`: n counts the different entities of a type from 1, in the order
+     * of the text, and leaves out numbers whose placeholder stands in the text already. The same
+     * text of the same type has the same one.
+     *
+     * @throws IllegalArgumentException if the labels of the file name no entities
+     * @throws BundleException see [predict]
+     */
+    public fun mask(text: String): Masked {
+        val entities = predict(text).entities
+        return Masked.of(
+            text,
+            requireNotNull(entities) {
+                explain("mask", "a file that tags entities", "labels ${bundle.task.labels}")
+            },
+        )
     }
 
     /** Says of an answer how probable it is, and whether that is sure. */
@@ -233,25 +272,33 @@ public class Predictor(
 
     private fun tag(text: String): Prediction {
         val begin = nanoTime()
-        val words = TaggedInput.words(text)
-        require(words.isNotEmpty()) { explain("text", "at least one word", text) }
-        val windows = TaggedInput.windows(tokenizer, words, lengths.maxLength)
+        val input = TaggedText(tokenizer, text, lengths.maxLength)
         val tokenized = nanoTime()
-        val outputs = windows.map { run(it.encoding).values.single() }
+        val labels = bundle.task.labels
+        val scores =
+            input.windows.zip(input.rows).flatMap { (window, rows) ->
+                val outputs = run(window.encoding).values.single()
+                Answers.checkFinite(outputs)
+                val logits = Answers.logits(outputs, bundle.manifest)
+                rows.map { logits.copyOfRange(it * labels.size, (it + 1) * labels.size) }
+            }
         val done = nanoTime()
-        val answered = windows.zip(outputs)
-        val tags =
-            answered.flatMap { (window, values) ->
-                Answers.tags(values, window.firstPieces, bundle.task.labels)
-            }
-        val encodings = windows.map { it.encoding }
-        val prediction =
-            prediction(Outcome.Tags(words, tags), encodings, tokenized - begin, done - tokenized)
-        val probability =
-            answered.fold(1.0) { product, (window, values) ->
-                product * Answers.confidence(values, window.firstPieces, bundle.manifest)
-            }
-        return judged(prediction, probability, listOf(text))
+        val rules = TagRules(labels)
+        val byRule =
+            if (patterns && rules.nameEntities && "O" in labels) Patterns.find(text)
+            else emptyList()
+        input.exclude(byRule, labels, scores)
+        val path = TagPath(rules, scores, bundle.manifest.confidence?.temperature ?: 1.0)
+        val counts = input.firstWords.asList().zipWithNext { first, next -> next - first }
+        val tags = counts.flatMapIndexed { token, count -> rules.ofWords(path.tags[token], count) }
+        val outcome = Outcome.Tags(text, input.words(), tags.map(labels::get))
+        val encodings = input.windows.map { it.encoding }
+        val times = tokenized - begin to done - tokenized
+        val plain = prediction(outcome, encodings, times.first, times.second)
+        val answer = judged(plain, exp(path.logProbabilities.sum()), listOf(text))
+        if (!rules.nameEntities) return answer
+        val entities = input.entities(path, labels, answer.sure) + byRule
+        return answer.copy(outcome = outcome.copy(entities = entities.sortedBy { it.start }))
     }
 
     private fun answer(text: String, context: String): Prediction {

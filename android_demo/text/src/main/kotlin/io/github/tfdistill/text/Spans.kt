@@ -1,15 +1,6 @@
 package io.github.tfdistill.text
 
 /**
- * A part of a text behind a question.
- *
- * @property encoding `[CLS] question [SEP] part of the text [SEP]`
- * @property textStart the token at which the part begins
- * @property first the piece of the text at which it begins
- */
-internal class Window(val encoding: Encoding, val textStart: Int, val first: Int, val count: Int)
-
-/**
  * A question about a text, cut into windows; `SpanRecord` in `tfdistill/manifest/__init__.py` is
  * the rule.
  */
@@ -53,38 +44,13 @@ internal class Spans(
         val pieces = tokenizer.pieces(context)
         val room = max - tokenizer.leastOfPair - questionIds.size
         val step = minOf(rules.docStride, room) // a larger step would leave pieces out
-        val starts = ArrayList<Int>()
-        var next = 0
-        while (true) {
-            starts.add(next)
-            if (next + room >= pieces.size) break
-            next += step
-        }
         val windows =
-            starts.map { first ->
-                val count = minOf(room, pieces.size - first)
+            Windows.cut(pieces.size, room, step) { first, count ->
                 val part = pieces.ids.copyOfRange(first, first + count)
                 val textStart = questionIds.size + tokenizer.leastOfPair - 1
                 Window(tokenizer.join(questionIds, part, max), textStart, first, count)
             }
-        return Question(context, windows, pieces, bestWindows(windows, pieces.size))
-    }
-
-    /** For each piece of the text the window that shows most around it, of equal ones the first. */
-    private fun bestWindows(windows: List<Window>, size: Int): IntArray {
-        val best = IntArray(size)
-        val shown = IntArray(size) { -1 }
-        for ((number, window) in windows.withIndex()) {
-            for (offset in 0 until window.count) {
-                val poorer = minOf(offset, window.count - 1 - offset)
-                val piece = window.first + offset
-                if (poorer > shown[piece]) {
-                    shown[piece] = poorer
-                    best[piece] = number
-                }
-            }
-        }
-        return best
+        return Question(context, windows, pieces, Windows.best(windows, pieces.size))
     }
 
     /**

@@ -36,5 +36,16 @@ internal class WordPlaces(val starts: IntArray, val ends: IntArray) {
             if (ends.size < starts.size) ends.add(text.length)
             return WordPlaces(starts.toArray(), ends.toArray())
         }
+
+        /** Moves the end of a part of a text past the marks on its last character. */
+        fun pastMarks(text: String, end: Int): Int {
+            var last = end
+            while (
+                last < text.length && WordClasses.of(text.codePointAt(last)) == WordClasses.MARK
+            ) {
+                last += Character.charCount(text.codePointAt(last))
+            }
+            return last
+        }
     }
 }

@@ -93,11 +93,6 @@ class ConfidenceTest {
                 "second text" in "${error.message}" || "one text" in "${error.message}",
             )
         }
-        for (text in listOf("", " \u00a0 ")) {
-            assertThrows(IllegalArgumentException::class.java) {
-                Predictor(tags, Replay(tags, Resources)).predict(text)
-            }
-        }
     }
 
     @Test

@@ -147,47 +147,37 @@ class GoldenAnswersTest {
         assertTrue(sentences.size > 5)
         for (sentence in sentences) {
             val example = examples[sentence.getValue("example").jsonPrimitive.int]
-            val words = sentence.getValue("words").jsonArray.map { it.string() }
-            val input = TaggedInput.windows(bundle.tokenizer, words, 24).single()
-            assertEquals(example.getValue("input_ids").ints(), input.encoding.ids.asList())
-            assertEquals(sentence.getValue("first_pieces").ints(), input.firstPieces.asList())
-            val outputs = example.getValue("outputs").jsonArray.flatMap { it.floats().asList() }
-            val tags = Answers.tags(outputs.toFloatArray(), input.firstPieces, bundle.task.labels)
-            assertEquals(sentence.getValue("tags").jsonArray.map { it.string() }, tags)
+            val text = sentence.getValue("text").string()
+            val places = sentence.getValue("offsets").jsonArray.map { it.ints() }
+            val (starts, ends) =
+                listOf(0, 1).map { side ->
+                    places.map { text.offsetByCodePoints(0, it[side]) }.toIntArray()
+                }
+            val input = TaggedText(bundle.tokenizer, text, 24, WordPlaces(starts, ends))
+            val encoding = input.windows.single().encoding
+            assertEquals(example.getValue("input_ids").ints(), encoding.ids.asList())
+            assertEquals(sentence.getValue("words").jsonArray.map { it.string() }, input.words())
+            val counts = input.firstWords.asList().zipWithNext { first, next -> next - first }
+            val pieces =
+                input.rows.single().zip(counts).flatMap { (row, count) -> List(count) { row } }
+            assertEquals(sentence.getValue("first_pieces").ints(), pieces)
+            val outputs = example.getValue("outputs").jsonArray.map { it.floats() }
+            val scores = input.rows.single().map { Answers.logits(outputs[it], bundle.manifest) }
+            val rules = TagRules(bundle.task.labels)
+            val path = TagPath(rules, scores, 1.0)
+            val tags =
+                counts.flatMapIndexed { token, count -> rules.ofWords(path.tags[token], count) }
+            assertEquals(
+                sentence.getValue("tags").jsonArray.map { it.string() },
+                tags.map(bundle.task.labels::get),
+            )
         }
         val tags = sentences.flatMap { it.getValue("tags").jsonArray }.map { it.string() }.toSet()
         assertEquals(bundle.task.labels.toSet(), tags)
     }
 
     @Test
-    fun `words that do not fit go on in the next row, and a word is cut only by itself`() {
-        val tokenizer = Resources.bundles.open("tags-float32").tokenizer
-        fun firstPieces(text: String, maxLength: Int) =
-            TaggedInput.windows(tokenizer, TaggedInput.words(text), maxLength).map {
-                it.firstPieces.asList()
-            }
-        assertEquals(listOf(listOf(1, 2, 4), listOf(1)), firstPieces("good films good a", 6)) // ##s
-        assertEquals(
-            listOf(listOf(1), listOf(1), listOf(1, 2)),
-            firstPieces("good films good a", 4),
-        )
-        assertEquals(listOf(listOf(1), listOf(1)), firstPieces("zzzzzzzz good", 6))
-        val cut = TaggedInput.windows(tokenizer, listOf("zzzzzzzz"), 6).single().encoding
-        assertEquals(listOf(6, 10), listOf(cut.size, cut.wholeLength))
-    }
-
-    @Test
-    fun `words lie between what Python takes for white space`() {
-        val spaces =
-            "\t\n\u000b\u000c\r\u001c\u001d\u001e\u001f \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000"
-        val text = spaces.toList().joinToString("") { "Anna$it" } + spaces
-        assertEquals(List(spaces.length) { "Anna" }, TaggedInput.words(text))
-        assertEquals(listOf("a\u200bb\ufeffc"), TaggedInput.words("a\u200bb\ufeffc"))
-        assertEquals(emptyList<String>(), TaggedInput.words(spaces))
-    }
-
-    @Test
-    fun `a long text gets a tag for each word, as probable as all of them together`() {
+    fun `a long text gets a tag for each word, as probable as all of them together on their path`() {
         val bundle = Resources.bundles.open("tags-float32")
         val wide = bundle.task.labels.size
         val runner =
@@ -209,10 +199,13 @@ class GoldenAnswersTest {
         val prediction = Predictor(bundle, runner).predict(words.joinToString(" "))
         val outcome = prediction.outcome as Outcome.Tags
         assertEquals(words, outcome.words)
-        assertEquals(List(words.size) { bundle.task.labels.last() }, outcome.tags)
-        assertEquals(5, prediction.inferences)
+        // The best path: B-PER, and I-PER from there on.
+        assertEquals(List(words.size) { bundle.task.labels[minOf(it + 1, 2)] }, outcome.tags)
+        assertEquals(8, prediction.inferences)
         val one = Answers.softmax(FloatArray(wide) { it.toFloat() }).max()
-        assertEquals(words.size * ln(one), ln(checkNotNull(prediction.probability)), 1e-9)
+        val first = Answers.softmax(FloatArray(2) { it.toFloat() }).max() // O or B-PER
+        val expected = ln(first) + (words.size - 1) * ln(one)
+        assertEquals(expected, ln(checkNotNull(prediction.probability)), 1e-9)
     }
 
     @Test

@@ -148,26 +148,29 @@ class UnigramBundleTest {
     }
 
     @Test
-    fun `each word has the tag of its first piece`() {
+    fun `each word has the tag of the piece that holds its first character`() {
         val bundle = bundle("tags-float32")
         val good = checkNotNull(plain.vocabulary.id("▁good"))
         val predictor =
             predictor(bundle) { ids ->
                 mapOf(
                     "logits" to
-                        FloatArray(ids.size * 3) { if (ids[it / 3] == good) it % 3f else 0f }
+                        FloatArray(ids.size * 3) {
+                            if (ids[it / 3] == good && it % 3 == 1) 9f else 0f
+                        }
                 )
             }
-        val words = List(12) { if (it % 2 == 0) "good" else "films\u00ad" } + "\u00ad"
-        val prediction = predictor.predict(words.joinToString(" "))
+        val words = List(12) { if (it % 2 == 0) "good" else "films" }
+        val prediction = predictor.predict(words.joinToString(" \u00ad"))
         val outcome = prediction.outcome as Outcome.Tags
-        assertEquals(words.map { if (it == "good") "I-PER" else "O" }, outcome.tags)
-        assertTrue(prediction.inferences > 1 || prediction.wholeLength <= 24)
-        val windows = TaggedInput.windows(bundle.tokenizer, words, 8)
+        assertEquals(words, outcome.words)
+        assertEquals(words.map { if (it == "good") "B-PER" else "O" }, outcome.tags)
+        val windows = TaggedText(bundle.tokenizer, words.joinToString(" "), 8).windows
         assertEquals(
             List(windows.size) { 0 to 2 },
             windows.map { it.encoding.ids.run { first() to last() } },
         )
+        assertEquals(listOf(0, 3, 6, 9, 12), windows.map { it.first })
     }
 
     @Test
