@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import dataclasses
 import json
 import re
 import shlex
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import analysis, cli, config, errors, models, report, results, run, tasks
+from tfdistill import analysis, cli, config, errors, manifest, models, report, results, run, tasks
 from tfdistill.commands import quickstart_plan, quickstart_recipe
 from tfdistill.data import answers, labelled_file, synthetic
 from tfdistill.io import reading
@@ -134,6 +135,50 @@ def test_it_ends_with_a_verdict_answers_and_the_next_commands(done):
     for line in done.shown.splitlines()[-2:]:
         verb, run, *_ = shlex.split(line.split("tfdistill ")[1])
         assert verb in ("predict", "export") and run == str(done.run)
+
+
+@pytest.mark.slow
+def test_words_with_tags_go_the_same_road_and_their_entities_are_counted(inputs, tmp_path):
+    places = ("kitchen", "garden", "hall")
+    with open(tmp_path / "homes.jsonl", "w", encoding="utf-8") as file:
+        for index in range(90):
+            name = places[index % 3]
+            text = f"turn the light in the {name} on at {index}"
+            span = {"start": 22, "end": 22 + len(name), "label": "ROOM"}
+            file.write(json.dumps({"text": text, "spans": [span] * (index % 9 > 0)}) + "\n")
+    data = ["--data", str(tmp_path / "homes.jsonl")]
+    called = toys.call(distilling(inputs, *data, out=tmp_path / "run"))
+    assert called.code == 0, called.told
+    for part in (
+        "homes.jsonl: 90 texts",
+        "kind: token (entities)",
+        "entities: ROOM 80\n",
+        "fine-tuned first: it has no head for words",
+    ):
+        assert part in called.told
+    metrics = results.read_result_file(tmp_path / "run" / "metrics.json", results.RunMetrics)
+    assert [row.name for row in metrics.baselines] == ["gazetteer", "linear_tagger"]
+    # The first answers an exception, too: the texts with a room that nobody annotated.
+    assert [row.metrics["entity_f1"] > 0.85 for row in metrics.baselines] == [True, True]
+    assert list(metrics.test_counts) == ["teacher", "student", "file"]
+    test = tasks.load_examples(
+        dataclasses.replace(tasks.task("ner"), labels=metrics.task.labels),
+        tmp_path / "run" / "data" / "test.jsonl",
+        "test",
+        labelled=True,
+    )
+    entities = sum(int((labels == 1).sum()) for labels in test.labels)
+    for role, counts in metrics.test_counts.items():
+        assert sum(counts.values()) - counts["invented"] == entities > 5
+        recall = metrics.test_metrics[role]["entity_recall"]
+        assert counts["right"] == pytest.approx(recall * entities)
+        line = " ".join(f"{number}" for number in counts.values())
+        name = "The student’s file" if role == "file" else role.capitalize()
+        assert re.search(rf"{name} +{line.replace(' ', ' +')}\n", called.shown)
+    page = (tmp_path / "run" / "report.md").read_text()
+    assert "Wrong edge" in page and "The entities of the training set" in page
+    card = manifest.read_manifest(tmp_path / "run" / "export")
+    assert card.task is not None and card.task.labels == ("O", "B-ROOM", "I-ROOM")
 
 
 @pytest.mark.slow

@@ -245,3 +245,37 @@ def test_an_entity_ends_with_its_sentence(tokenizer):
     logits[encoded.word_tokens, [0, 1, 2, 0, 1]] = 3.0  # I-X would go on with the sentence before
     logits[encoded.word_tokens, 1] += 2.0
     assert TAGGED.score(logits, encoded) == dict.fromkeys(TAGGED.metrics, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("gold", "answers", "expected"),  # right, wrong type, wrong edge, missed, invented
+    [
+        ("B-X I-X O B-Y", "B-X I-X O B-Y", (2, 0, 0, 0, 0)),
+        ("B-X I-X O B-Y", "B-Y I-Y O O", (0, 1, 0, 1, 0)),
+        ("B-X I-X O O", "B-X O O B-X", (0, 0, 1, 0, 1)),
+        ("O B-X I-X I-X", "B-Y I-Y B-X I-X", (0, 0, 1, 0, 1)),  # an entity counts once
+        ("B-X I-X I-X B-Y", "B-X B-X B-X I-X", (0, 0, 2, 0, 1)),
+        ("B-X B-X O O", "B-X I-X O B-X", (0, 0, 1, 1, 1)),
+        ("O O", "O B-X", (0, 0, 0, 0, 1)),
+    ],
+)
+def test_entities_are_right_of_another_type_of_another_edge_missed_or_invented(
+    gold, answers, expected
+):
+    gold, answers = (["B-X", "O"], gold.split()), (["B-X", "O"], answers.split())
+    counts = tags.entity_counts(gold, answers)
+    assert tuple(counts.values()) == (expected[0] + 1, *expected[1:])
+    total = sum(len(conll.entities(row)) for row in gold)
+    assert sum(expected[:4]) + 1 == total
+
+
+def test_a_task_counts_its_entities_and_none_of_other_tags(tokenizer):
+    encoded = encode(tokenizer, [["a", "b"], ["c"]], [[1, 2], [0]])
+    logits = np.zeros((encoded.num_tokens, 3))
+    logits[encoded.word_tokens, [1, 2, 1]] = 3.0
+    counts = TAGGED.traits.counts(TAGGED, logits, encoded)
+    assert (counts["right"], counts["invented"], sum(counts.values())) == (1, 1, 2)
+    parts = dataclasses.replace(
+        TAGGED, labels=("A", "B", "C"), metrics=("accuracy",), primary_metric=""
+    )
+    assert parts.traits.counts(parts, logits, encoded) == {}

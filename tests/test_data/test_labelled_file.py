@@ -225,3 +225,68 @@ def test_a_promise_counts_one_of_similar_texts_and_none_like_a_training_text(tmp
     with pytest.raises(errors.DataError, match="training or development texts alone"):
         train = tasks.Examples(task, [text for text, _ in rows], None, None)
         from_config.promise_examples(str(path), task, [train])
+
+
+def tagged_rows(form):
+    """60 texts with their words and tags, some of which are those of another text."""
+    kinds = ("PER", "LOC", "ORG")
+    for index in range(60):
+        words = ["the", f"Name{index}", "is", "-", "here."[: 5 if form == "words" else 4]]
+        tags = ["O", f"B-{kinds[index % 3]}", "O", "O", "O"]
+        if index % 10 == 0:
+            tags[1] = "O"
+        yield words, tags if form != "parts" else ["DET", "NOUN", "VERB", "PUNCT", "ADV"]
+
+
+@pytest.mark.parametrize("form", ["spans", "words", "parts", "tokens"])
+def test_a_file_of_words_with_tags_is_split_written_and_read_back(tmp_path, form):
+    path = tmp_path / ("x.conll" if form in ("words", "parts") else "x.jsonl")
+    with path.open("w", encoding="utf-8") as file:
+        for words, tags in tagged_rows(form):
+            if path.suffix == ".conll":
+                lines = [f"{word}\t{tag}\n" for word, tag in zip(words, tags, strict=True)]
+                file.writelines([*lines, "\n"])
+            elif form == "tokens":
+                file.write(json.dumps({"tokens": words, "ner_tags": tags}) + "\n")
+            else:
+                text, span = " ".join(words), {"start": 4, "end": 4 + len(words[1])}
+                spans = [{**span, "label": tags[1][2:]}] if tags[1] != "O" else []
+                file.write(json.dumps({"text": text, "spans": spans}) + "\n")
+    data = labelled_file.read_labelled_file(path, "own", promise=True)
+    task = data.task
+    keys = {"spans": ("text", "entities"), "words": ("tokens", "ner_tags")}
+    split_words = form in ("spans", "tokens")  # Name1 is two words of running text
+    assert (task.text_column, task.label_column) == keys["spans" if form == "spans" else "words"]
+    assert task.metrics == (("accuracy",) if form == "parts" else tasks.KINDS["token"].metrics)
+    data.write(tmp_path / "data")
+    section = data.section(tmp_path / "data")
+    settings = config.DataConfig(**section)
+    total = 0
+    for split in tasks.SPLITS:
+        read_task, read = from_config.labelled(settings, split)
+        assert read_task.labels == task.labels
+        assert read.texts == data.sets[split].texts
+        assert read.words == data.sets[split].words
+        assert [row.tolist() for row in read.labels] == [
+            row.tolist() for row in data.sets[split].labels
+        ]
+        total += len(read)
+    assert total == 60 and split_words is not None
+    if form != "parts":
+        assert {name for name in task.labels if name[:2] == "B-"} == {"B-LOC", "B-ORG", "B-PER"}
+        begins = [task.labels.index(f"B-{kind}") for kind in ("LOC", "ORG", "PER")]
+        for split in ("dev", "test"):  # each type is in each set
+            in_set = {tag for row in data.sets[split].labels for tag in row.tolist()}
+            assert in_set.issuperset(begins)
+
+
+def test_a_plain_name_needs_the_kind_and_options_of_other_data_are_refused(tmp_path):
+    lines = "".join(f"Name{index}\tB-PER\nwent\tO\n\n" for index in range(50))
+    (tmp_path / "x.txt").write_text(lines)
+    data = labelled_file.read_labelled_file(tmp_path / "x.txt", "own", kind="token")
+    assert data.task.labels == ("O", "B-PER", "I-PER") and sum(map(len, data.sets.values())) == 50
+    for more in ({"pair": "1"}, {"separator": "|"}):
+        with pytest.raises(errors.ConfigError, match="none of words with tags, received"):
+            labelled_file.read_labelled_file(tmp_path / "x.txt", "own", kind="token", **more)
+    with pytest.raises(errors.ConfigError, match=r"data\.offsets: expected none of texts with"):
+        labelled_file.read_labelled_file(write(tmp_path / "x.csv", ROWS), "own", offsets="utf-8")

@@ -110,9 +110,11 @@ def on_test_set(finished, values, data_dir, tmp_path):
         train, dev = (tasks.load_examples(spec, tmp_path, split) for split in ("train", "dev"))
         context = types.SimpleNamespace(task=spec, train_examples=train, dev_examples=dev)
         data = types.SimpleNamespace(of_task=context)
-        return records.test_metrics(
+        fields = records.test_metrics(
             types.SimpleNamespace(recipe=recipe, root=finished[0], data=data)
         )
+        assert not fields.get("test_counts")  # of entities
+        return fields.get("test_metrics", {}), fields["caveats"]
 
     return score
 

@@ -158,11 +158,11 @@ def fit_linear(task: TaskSpec, features: Matrix, labels: np.ndarray) -> LinearMo
       labels: Training labels, as in `Examples.labels`.
 
     Raises:
-      ConfigError: If the task is about words or spans.
+      ConfigError: If the task is about spans.
     """
-    if not has_linear(task):
+    if task.kind not in _FITS:
         raise errors.ConfigError(
-            f"baseline for task {task.name!r}", "a task over texts or pairs", f"kind {task.kind}"
+            f"baseline for task {task.name!r}", "a task over texts or words", f"kind {task.kind}"
         )
     sparse = scipy.sparse.issparse(features)
     steps: list[Any] = [] if sparse else [sklearn.preprocessing.StandardScaler()]
@@ -172,8 +172,8 @@ def fit_linear(task: TaskSpec, features: Matrix, labels: np.ndarray) -> LinearMo
 
 
 def has_linear(task: TaskSpec) -> bool:
-    """Whether `fit_linear` fits a model to the kind of task."""
-    return task.kind in _FITS
+    """Whether `fit_linear` fits a model to whole texts of the kind of task."""
+    return task.kind in _FITS and task.traits.row_a_text
 
 
 def _fit_number(
@@ -224,7 +224,10 @@ def _fit_classes(
     return LinearModel(predict, _weights_of(logistic) if len(present) > 1 else 1)
 
 
-_FITS = {"classification": _fit_classes, "multi_label": _fit_several, "regression": _fit_number}
+_FITS = {
+    **{"classification": _fit_classes, "token": _fit_classes},  # of tokens each word
+    **{"multi_label": _fit_several, "regression": _fit_number},
+}
 
 
 def _weights_of(model: Any) -> int:

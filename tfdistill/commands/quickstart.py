@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _DATA = "data"
 _MOST_LABELS = 12  # that are listed
 _COLUMNS = ("text_column", "pair_column", "label_column", "label_separator")
+_NAMED = (*_COLUMNS, "offsets")
 _BUDGETS = ("latency_ms", "size_mb", "max_minutes")
 
 
@@ -48,15 +49,16 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "answers`); --student is a checkpoint then",
     )
     text = "labelled texts: CSV, TSV, JSON Lines, Parquet or Excel, with the names of the columns "
-    file = {"flag": "--data", "required": True, "metavar": "FILE", "help": f"{text}on top"}
+    text += "on top; or words with tags: CoNLL, or records with entities"
+    file = {"flag": "--data", "required": True, "metavar": "FILE", "help": text}
     options.add_field(parser, config.DataConfig, "file", **file)
     options.add_field(parser, config.DataConfig, "other")
     group = parser.add_argument_group("data, where it is not recognised")
-    for field in _COLUMNS:
+    for field in _NAMED:
         options.add_field(group, config.DataConfig, field, None)
     text = "kind of task (default: by the labels)"
-    kinds = (name for name, kind in tasks.KINDS.items() if kind.row_a_text)
-    shown = "{" + ",".join(kinds) + "}"  # words and questions are refused with a remedy
+    kinds = (name for name, kind in tasks.KINDS.items() if kind.in_one_file)
+    shown = "{" + ",".join(kinds) + "}"  # questions are refused with a remedy
     options.add_field(group, config.DataConfig, "kind", help=text, metavar=shown)
     group = parser.add_argument_group("training")
     text = "a preset, a part of the teacher, such as pruned:layers=3,ffn=384, or a checkpoint, "
@@ -170,6 +172,7 @@ def _plan(
         pair=args.pair_column,
         label=args.label_column,
         kind=args.kind,
+        offsets=args.offsets,
         separator=args.label_separator,
         seed=args.seed,
         promise=True,
@@ -266,17 +269,21 @@ def _label_note(data: LabelledFile) -> str:
     """The labels with their counts, the most frequent first; of a regression the range."""
     traits = data.task.traits
     gold = [examples.labels for examples in data.sets.values() if examples.labels is not None]
-    labels = np.concatenate(gold)
+    labels, names = np.concatenate(gold), list(data.task.labels)
     if traits.one_number:
         return f"labels: {labels.min():g} to {labels.max():g}, median {np.median(labels):g}"
     if traits.many_classes:
         counts = labels.sum(axis=0).astype(int)
     else:
-        counts = np.bincount(labels, minlength=len(data.task.labels))
+        every = np.concatenate(list(labels)) if traits.over_tokens else labels
+        counts = np.bincount(every, minlength=len(names))
+    what = "labels"
+    if types := [i for i, name in enumerate(names) if traits.over_tokens and name[:2] == "B-"]:
+        what, counts, names = "entities", counts[types], [names[i][2:] for i in types]
     order = np.argsort(-counts, kind="stable")
-    shown = [f"{data.task.labels[i]} {counts[i]:,}" for i in order[:_MOST_LABELS]]
+    shown = [f"{names[i]} {counts[i]:,}" for i in order[:_MOST_LABELS]]
     more = len(order) - len(shown)
-    return f"labels: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
+    return f"{what}: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
 
 
 def _say(notes: Any) -> None:

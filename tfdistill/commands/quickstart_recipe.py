@@ -202,8 +202,11 @@ def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, st
     raw, tensors = checkpoint.raw_config, checkpoint.tensors
     kernel = tensors.get("classifier.weight", tensors.get("classifier.out_proj.weight"))
     classes = [str(name) for name in raw.get("architectures") or ()]
-    if kernel is None or not any(name.endswith("ForSequenceClassification") for name in classes):
-        return False, "it has no head for whole texts"
+    unit, head = "whole texts", "ForSequenceClassification"
+    if task.traits.over_tokens:
+        unit, head = "words", "ForTokenClassification"
+    if kernel is None or not any(name.endswith(head) for name in classes):
+        return False, f"it has no head for {unit}"
     count = len(kernel)
     if count != task.num_labels:
         return False, f"its head has {count} output(s), the task {task.num_labels}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tfdistill.benchmark import schema
     from tfdistill.report import Report
 
-_SAMPLES = "samples"  # the key of their table in a report
+_SHOWN = ("samples", "entities")  # the keys of tables of a report
 _TEXT = 70  # characters of a text
 
 
@@ -83,9 +83,9 @@ def _budget(
 
 
 def _samples(page: Report) -> Iterator[str]:
-    """Three right and three wrong answers with their labels, of kinds whose report has them."""
+    """Three right and three wrong answers with their labels, or counts of entities."""
     parts = (part for section in page.sections for part in section.parts)
-    for table in (table for part in parts for table in part.tables if table.key == _SAMPLES):
+    for table in (table for part in parts for table in part.tables if table.key in _SHOWN):
         rows = [
             [base.plain(errors.shortened(cell.text, _TEXT)) for cell in (row.head, *row.cells)]
             for row in table.rows

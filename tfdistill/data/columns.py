@@ -45,7 +45,7 @@ _SPLIT_WORDS = frozenset("dev fold partition split subset test train".split())
 _RARELY_LABEL = _SPLIT_WORDS | frozenset("lang language locale source".split())
 _CONVERSATIONS = frozenset("chat conversation conversations dialog dialogue messages turns".split())
 _TAGS_REMEDY = (
-    "Words with tags: columns of CoNLL, for `tfdistill finetune --kind token` and `distill`."
+    "Words with tags: `ner_tags` beside the lists of words, or columns of CoNLL (--kind token)."
 )
 _LONGEST_NAME = 5  # words of the name of a column; more are a sentence
 _LOOKED_AT = 100_000  # cells, spread over the column

@@ -7,6 +7,7 @@ import functools
 import logging
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -125,29 +126,26 @@ def _is_written(settings: config.DataConfig) -> bool:
 def _of_file(settings: config.DataConfig) -> labelled_file.LabelledFile:
     """Reads and splits the one labelled file of a section."""
     assert settings.file is not None
-    columns = (settings.text_column, settings.pair_column, settings.label_column)
     usual = config.DataConfig.model_fields["label_separator"].default
-    separator = None if settings.label_separator == usual else settings.label_separator
+    options = {
+        "text": settings.text_column,
+        "pair": settings.pair_column,
+        "label": settings.label_column,
+        "offsets": settings.offsets,
+        "kind": settings.kind,
+        "separator": None if settings.label_separator == usual else settings.label_separator,
+        "seed": settings.split_seed,
+    }
     name = settings.task or labelled_file.name_of(settings.file)
     time_ns = pathlib.Path(settings.file).stat().st_mtime_ns
-    kind, seed = settings.kind, settings.split_seed
-    return _read(settings.file, time_ns, name, columns, kind, separator, seed)
+    return _read(settings.file, time_ns, name, tuple(options.items()))
 
 
 @functools.lru_cache(maxsize=1)
 def _read(
-    path: str,
-    time_ns: int,
-    name: str,
-    columns: tuple[str | None, str | None, str | None],
-    kind: str | None,
-    separator: str | None,
-    seed: int,
+    path: str, time_ns: int, name: str, options: tuple[tuple[str, Any], ...]
 ) -> labelled_file.LabelledFile:
-    text, pair, label = columns
-    return labelled_file.read_labelled_file(
-        path, name, text=text, pair=pair, label=label, kind=kind, separator=separator, seed=seed
-    )
+    return labelled_file.read_labelled_file(path, name, **dict(options))
 
 
 def _declared(settings: config.DataConfig) -> tasks.TaskSpec:

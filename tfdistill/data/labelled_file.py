@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 import re
 import shutil
@@ -15,12 +16,24 @@ from tfdistill import errors, tasks
 from tfdistill.data import columns, unlabelled
 from tfdistill.io import files
 from tfdistill.manifest.confidence import FEWEST_OTHERS
-from tfdistill.tasks import label_cells, label_kinds, parquet, splitting, table_files, tables
-from tfdistill.tasks.examples import check_joined_rows
+from tfdistill.tasks import (
+    conll,
+    label_cells,
+    label_kinds,
+    parquet,
+    splitting,
+    table_files,
+    tables,
+    tagged_texts,
+    words,
+)
+from tfdistill.tasks.examples import check_joined_rows, tagged_examples
 
 FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
 FEW_OF_A_LABEL = 32  # rows, on average: no more are cross-validated, where that is wanted
 PROMISE = "promise"
+KINDS = tuple(name for name, kind in tasks.KINDS.items() if kind.in_one_file)
+(_TAGGED,) = (name for name, kind in tasks.KINDS.items() if kind.tags_words)
 _MOST_SIMILAR = 0.02  # share of rows that are like others which a plan does not tell
 _GROUPED = "each is in one set, but for those of over a tenth of the rows or of labels with under 5"
 _CROSSED = "cross-validation takes them apart, and its figures are too good"
@@ -52,12 +65,22 @@ class LabelledFile:
         """Whether there are few rows of each label, of single texts with one class each."""
         return _are_few(self.task, sum(map(len, self.sets.values())))
 
+    @property
+    def _is_tagged(self) -> bool:
+        return self.task.traits.tags_words
+
+    @property
+    def _suffix(self) -> str:
+        return ".jsonl" if self._is_tagged else ".csv"
+
     def section(self, folder: files.Path) -> dict[str, Any]:
         """The data section of the files that `write` puts into a folder."""
         task = self.task
-        of_file = list(task.labels) != task.traits.ordered(task.labels)  # not that of its tables
+        # Not those of its tables: in another order, or types that the training set may not have.
+        of_file = list(task.labels) != task.traits.ordered(task.labels) or self._is_tagged
         promising = self.promising
-        promise_on = None if promising is None else str(pathlib.Path(folder) / f"{promising}.csv")
+        file = f"{promising}{self._suffix}"
+        promise_on = None if promising is None else str(pathlib.Path(folder) / file)
         return {
             "task": task.name,
             "dir": str(folder),
@@ -76,7 +99,8 @@ class LabelledFile:
     def write(self, folder: files.Path, *, languages: bool = False) -> None:
         """Writes train.csv and so for each set, which `tasks.load_examples` reads back.
 
-        With `languages` also the column of languages, where the user's file has one.
+        Of words with tags train.jsonl and so. With `languages` also the column of languages, where
+        the user's file has one.
         """
         if self.other is not None:
             shutil.copyfile(self.other, pathlib.Path(folder) / f"other{self.other.suffix}")
@@ -86,9 +110,13 @@ class LabelledFile:
             named = columns.languages_of(examples) if languages else None
             more = {} if named is None else {columns.LANGUAGE[0]: named}
             with (
-                files.atomic_write(pathlib.Path(folder) / f"{name}.csv") as temporary,
+                files.atomic_write(pathlib.Path(folder) / f"{name}{self._suffix}") as temporary,
                 temporary.open("w", encoding="utf-8", newline="") as file,
             ):
+                if self._is_tagged:
+                    lines = map(json.dumps, tagged_texts.records_of(examples))
+                    file.writelines(f"{line}\n" for line in lines)
+                    continue
                 rows = zip(examples.texts, *pairs, self.cells[name], *more.values(), strict=True)
                 names = [name for name in (*header, *more) if name is not None]
                 table_files.write_cells(file, names, rows)
@@ -114,6 +142,7 @@ def read_labelled_file(
     label: str | None = None,
     kind: str | None = None,
     separator: str | None = None,
+    offsets: str | None = None,
     seed: int = 1,
     promise: bool = False,
     few: bool = False,
@@ -125,15 +154,102 @@ def read_labelled_file(
     Rows without a text and rows that repeat a text with its label are left out. With `promise`
     texts that choose nothing give promises, where the kind has probabilities: split off where there
     are enough of them, otherwise those of a test set of at least 100 rows. With `few` the rows stay
-    together where they are at most `FEW_OF_A_LABEL` for a class of single texts. `other` names a
-    file of texts of no label, none of which may be in the labelled file. With `similar_together`
-    texts that differ in digits and punctuation are in one set (`split_keys`).
+    together where they are at most `FEW_OF_A_LABEL` for a class of single texts. `offsets` is the
+    unit of the offsets of entities. `other` names a file of texts of no label, none of which may be
+    in the labelled file. With `similar_together` texts that differ in digits and punctuation are in
+    one set (`split_keys`).
     """
-    kinds = [name for name, traits in tasks.KINDS.items() if traits.row_a_text]
-    if kind is not None and kind not in kinds:
-        remedy = "Words, questions and pairs for vectors need a file for each split: --data-dir."
-        raise errors.ConfigError("data.kind", f"one of {', '.join(kinds)}", kind, remedy)
-    table = columns.read_columns(pathlib.Path(path))
+    if kind is not None and kind not in KINDS:
+        remedy = "Questions and pairs for vectors need a file for each split: --data-dir."
+        raise errors.ConfigError("data.kind", f"one of {', '.join(KINDS)}", kind, remedy)
+    path = pathlib.Path(path)
+    tagged = kind == _TAGGED or (kind is None and _is_tagged(path))
+    unread = {"pair_column": pair, "label_separator": separator} if tagged else {"offsets": offsets}
+    for field, value in unread.items():
+        if value is not None:
+            expected = f"none of {'words with tags' if tagged else 'texts with labels'}"
+            raise errors.ConfigError(f"data.{field}", expected, repr(value), "Leave it out.")
+    if tagged:
+        everything, cells, notes = _read_tagged(path, name, text, label, offsets)
+    else:
+        everything, cells, notes = _read_table(path, name, text, pair, label, kind, separator)
+    task, gold = everything.spec, everything.labels
+    assert gold is not None
+    (numbers,) = unlabelled.example_numbers(everything)  # equal texts have one
+    rows = _new_rows(everything, numbers, cells, notes)
+    together = few and _are_few(task, len(rows))
+    (groups,) = unlabelled.example_numbers(everything.select(rows), similar=True)
+    share = 1 - np.count_nonzero(np.bincount(groups) == 1) / max(len(rows), 1)
+    if similar_together and share > _MOST_SIMILAR:
+        notes.append(
+            f"{share:.0%} of the rows are like others but for digits, punctuation or the order of "
+            f"a pair, in {groups.max() + 1} groups: {_CROSSED if together else _GROUPED}"
+        )
+    if task.primary_metric == "macro_f1":
+        weighted = "; --class-weights balanced makes rare labels count as much in training"
+        notes.append(
+            "metric: macro_f1, because a label is rare and accuracy would hide it"
+            + ("" if together else weighted)
+        )
+    if len(rows) < FEWEST_ROWS and not together:
+        raise errors.DataError(
+            f"data file {path}",
+            f"at least {FEWEST_ROWS} different texts",
+            len(rows),
+            "Fewer cannot be split. Of single texts with one label each, two of each label are "
+            "enough for quickstart, without --student, --finetune, --class-weights and budgets.",
+        )
+    if other is not None:
+        read, none = unlabelled.read_unlabelled(task, [other]), everything.select([])
+        number = len(unlabelled.select_new(read, none, {"labelled": everything}).examples)
+        effect = "half of them raise" if number >= FEWEST_OTHERS else "too few to raise"
+        notes.append(f"other texts: {number}, {effect} the thresholds of sure answers")
+    if together:
+        notes.append(
+            f"{len(rows)} rows of {task.num_labels} labels: all of them train, and are "
+            "cross-validated"
+        )
+        of_rows = [cells[row] for row in rows]
+        train = {"train": everything.select(rows)}
+        return LabelledFile(task, train, {"train": of_rows}, tuple(notes), other=other)
+    numbers = numbers[rows]
+    num_texts = len(np.unique(numbers))
+    if tagged:  # which tags each text has
+        gold = np.stack([np.bincount(tags, minlength=task.num_labels) > 0 for tags in gold])
+    strata = splitting.strata_of(gold[rows])
+    held_out = splitting.held_out_size(num_texts)
+    if similar_together:
+        numbers = splitting.split_keys(numbers, groups, strata)
+    train, dev, test = splitting.split(numbers.tolist(), strata, held_out, seed)
+    parts: dict[str, np.ndarray] = {"train": train, "dev": dev, "test": test}
+    promising, possible = None, promise and task.traits.gives_probabilities
+    if possible and len(test) >= splitting.FEWEST_TESTED:
+        promising = "test"
+    if possible and (size := splitting.promise_size(num_texts)):
+        halves = splitting.split(numbers[train].tolist(), strata[train], size // 2, seed)
+        parts["train"] = train[halves[0]]
+        parts[PROMISE] = train[np.sort(np.concatenate(halves[1:]))]
+        promising = PROMISE
+    sets, cells_of = {}, {}
+    for part, indices in parts.items():
+        sets[part] = everything.select(rows[indices])
+        cells_of[part] = [cells[row] for row in rows[indices]]
+    shown = ", ".join(f"{part} {len(examples)}" for part, examples in sets.items())
+    notes.append(f"split: {shown}; stratified, no text in two of them, seed {seed}")
+    return LabelledFile(task, sets, cells_of, tuple(notes), promising, other)
+
+
+def _read_table(
+    path: pathlib.Path,
+    name: str,
+    text: str | None,
+    pair: str | None,
+    label: str | None,
+    kind: str | None,
+    separator: str | None,
+) -> tuple[tasks.Examples, list[str], list[str]]:
+    """The labelled rows of a table, the cells of their labels, and what was recognised."""
+    table = columns.read_columns(path)
     roles = columns.choose_roles(table, text, pair, label)
     where = tables.Places(table, roles.label)
     column = None if kind is None else tasks.KINDS[kind].column
@@ -188,68 +304,41 @@ def read_labelled_file(
         blank_lines=table.blank_lines,
     )
     check_joined_rows(everything)
-    (numbers,) = unlabelled.example_numbers(everything)  # equal texts have one
-    rows = _new_rows(everything, numbers, cells, notes)
-    together = few and _are_few(task, len(rows))
-    (groups,) = unlabelled.example_numbers(everything.select(rows), similar=True)
-    share = 1 - np.count_nonzero(np.bincount(groups) == 1) / max(len(rows), 1)
-    if similar_together and share > _MOST_SIMILAR:
-        notes.append(
-            f"{share:.0%} of the rows are like others but for digits, punctuation or the order of "
-            f"a pair, in {groups.max() + 1} groups: {_CROSSED if together else _GROUPED}"
-        )
-    if task.primary_metric == "macro_f1":
-        weighted = "; --class-weights balanced makes rare labels count as much in training"
-        notes.append(
-            "metric: macro_f1, because a label is rare and accuracy would hide it"
-            + ("" if together else weighted)
-        )
-    if len(rows) < FEWEST_ROWS and not together:
-        raise errors.DataError(
-            f"data file {table.path}",
-            f"at least {FEWEST_ROWS} different texts",
-            len(rows),
-            "Fewer cannot be split. Of single texts with one label each, two of each label are "
-            "enough for quickstart, without --student, --finetune, --class-weights and budgets.",
-        )
     gold = tasks.parse_labels(task, cells, where)
-    everything = dataclasses.replace(everything, labels=gold)
-    if other is not None:
-        read, none = unlabelled.read_unlabelled(task, [other]), everything.select([])
-        number = len(unlabelled.select_new(read, none, {"labelled": everything}).examples)
-        effect = "half of them raise" if number >= FEWEST_OTHERS else "too few to raise"
-        notes.append(f"other texts: {number}, {effect} the thresholds of sure answers")
-    if together:
-        notes.append(
-            f"{len(rows)} rows of {task.num_labels} labels: all of them train, and are "
-            "cross-validated"
-        )
-        of_rows = [cells[row] for row in rows]
-        train = {"train": everything.select(rows)}
-        return LabelledFile(task, train, {"train": of_rows}, tuple(notes), other=other)
-    numbers = numbers[rows]
-    num_texts = len(np.unique(numbers))
-    strata = splitting.strata_of(gold[rows])
-    held_out = splitting.held_out_size(num_texts)
-    if similar_together:
-        numbers = splitting.split_keys(numbers, groups, strata)
-    train, dev, test = splitting.split(numbers.tolist(), strata, held_out, seed)
-    parts: dict[str, np.ndarray] = {"train": train, "dev": dev, "test": test}
-    promising, possible = None, promise and task.traits.gives_probabilities
-    if possible and len(test) >= splitting.FEWEST_TESTED:
-        promising = "test"
-    if possible and (size := splitting.promise_size(num_texts)):
-        halves = splitting.split(numbers[train].tolist(), strata[train], size // 2, seed)
-        parts["train"] = train[halves[0]]
-        parts[PROMISE] = train[np.sort(np.concatenate(halves[1:]))]
-        promising = PROMISE
-    sets, cells_of = {}, {}
-    for part, indices in parts.items():
-        sets[part] = everything.select(rows[indices])
-        cells_of[part] = [cells[row] for row in rows[indices]]
-    shown = ", ".join(f"{part} {len(examples)}" for part, examples in sets.items())
-    notes.append(f"split: {shown}; stratified, no text in two of them, seed {seed}")
-    return LabelledFile(task, sets, cells_of, tuple(notes), promising, other)
+    return dataclasses.replace(everything, labels=gold), cells, notes
+
+
+def _is_tagged(path: pathlib.Path) -> bool:
+    """Whether words have tags: in CoNLL files by their names, in records by their content."""
+    names = {*conll.SUFFIXES} - {*tables.SUFFIXES, ".txt"}
+    return path.suffix.lower() in names or tagged_texts.has_entities(path)
+
+
+def _read_tagged(
+    path: pathlib.Path, name: str, text: str | None, label: str | None, offsets: str | None
+) -> tuple[tasks.Examples, list[str], list[str]]:
+    """The texts of a file whose words have tags, the tags of each, and what was recognised."""
+    usual = tasks.KINDS[_TAGGED].usual_columns or ("", "")
+    task = tasks.TaskSpec(name, text or usual[0], label or usual[1], kind=_TAGGED, offsets=offsets)
+    read = task.read_tagged(path)
+    first = read.first_lines()
+    for tag, line in first.items():
+        label_cells.check_name(tag, f"{path}, line {line}")
+    metrics = task.traits.metrics_for(first)
+    task = dataclasses.replace(task, metrics=metrics, primary_metric="")
+    order = parquet.class_names(path, task.label_column)
+    task = task.with_found_labels({*first}, f"{path}", order)
+    examples, changes = tagged_examples(task, read, path)
+    kind = "word tags" if metrics else "entities"
+    notes = [f"{path.name}: {len(read.texts)} texts", f"kind: {_TAGGED} ({kind})", *changes]
+    # As the sets are written: with entities where the words are those of the text.
+    pairs = zip(examples.texts, examples.word_offsets or (), strict=True)
+    same = not metrics and all(np.array_equal(words.find_words(t), places) for t, places in pairs)
+    keys = ("text", "entities") if same else ("tokens", "ner_tags")
+    task = dataclasses.replace(task, text_column=keys[0], label_column=keys[1], offsets=None)
+    assert examples.labels is not None
+    cells = [" ".join(task.labels[tag] for tag in tags) for tags in examples.labels]
+    return dataclasses.replace(examples, spec=task), cells, notes
 
 
 def _with_one_separator(task: tasks.TaskSpec, cells: list[str]) -> tuple[tasks.TaskSpec, list[str]]:

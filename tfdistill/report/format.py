@@ -34,6 +34,8 @@ _BASELINES = {
     "tfidf": "TF-IDF and a linear model",
     "word_vectors": "The teacher’s word vectors and a linear model",
     "frozen_teacher": "The frozen teacher and a linear model",
+    "gazetteer": "The entities of the training set",
+    "linear_tagger": "A linear model over words",
     "frozen_teacher_uncut": "The same with its whole vocabulary",
     "tfidf_cosine": "TF-IDF",
     "mean_word_vectors": "The mean of the teacher’s word vectors",

@@ -238,6 +238,7 @@ class RunMetrics(ResultPart):
     exports: tuple[ExportedFile, ...] = ()
     vocabulary: VocabularyCut | None = None  # where it was cut
     test_metrics: dict[str, dict[str, float | None]] = {}
+    test_counts: dict[str, dict[str, int]] = {}  # of entities by role, see `tags.entity_counts`
     caveats: tuple[str, ...] = ()  # what makes its figures doubtful, a sentence each
 
 

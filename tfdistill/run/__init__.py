@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import types
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tfdistill import benchmark, config, errors, losses, manifest, models, report, results
 from tfdistill.benchmark import environment
@@ -229,8 +230,8 @@ def _deliver(context: RunContext, trained: Sequence[results.ModelResult]) -> res
         if result.failures:
             raise errors.BenchmarkError("\n".join(failure.error for failure in result.failures))
         benchmark.write_result(result, measured)
-    tested, caveats = records.test_metrics(context)
-    metrics = _report(context, trained, compared, chosen, exports, tested, caveats)
+    tested = records.test_metrics(context)
+    metrics = _report(context, trained, compared, chosen, exports, tested)
     model_cards.write_all(root, exports)
     _log.info(f"report: {root / 'report.html'}")
     return metrics
@@ -242,8 +243,7 @@ def _report(
     compared: Sequence[results.BaselineResult],
     chosen: results.ModelResult | None = None,
     exports: Sequence[results.ExportedFile] = (),
-    tested: Mapping[str, dict[str, float | None]] = types.MappingProxyType({}),
-    caveats: tuple[str, ...] = (),
+    tested: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> results.RunMetrics:
     recipe, task = context.recipe, context.data.task
     described = results.RunTask(
@@ -265,8 +265,7 @@ def _report(
         chosen=None if chosen is None else chosen.folder,
         exports=tuple(exports),
         vocabulary=cutting.record_of(context.root),
-        test_metrics=dict(tested),
-        caveats=caveats,
+        **tested,
     )
     results.write_result_file(metrics, context.root / results.METRICS_FILE)
     report.write(context.root)

@@ -14,6 +14,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import analysis, config, models, results, training, weights
+from tfdistill.analysis import taggers
 from tfdistill.data import answers, batches, task_data
 from tfdistill.run import corpora, cutting, students
 from tfdistill.run.folder import RunContext
@@ -49,7 +50,9 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
     one over the mean of its last hidden states: of the teacher before it was fine-tuned where the
     run knows that one, since what a fine-tuned teacher knows of the task is what the student is
     there to learn; of few texts also of that one before its vocabulary was cut. Numbers are
-    regressed. Tasks over words or spans have none of these, a BiLSTM teacher has no hidden states,
+    regressed. Tasks over words or spans have none of these: where words have tags of entities
+    "gazetteer" answers those of the training set, and "linear_tagger" is a logistic regression over
+    words (`analysis.taggers`). A BiLSTM teacher has no hidden states,
     and one that is known by its answers alone neither these nor word vectors. "no_teacher", only
     with ``baselines: all``, is the student with the same start, trained on gold labels alone for as
     many batches.
@@ -59,9 +62,9 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
     is a model, without [CLS] and [SEP].
     """
     wanted = context.recipe.baselines
-    embeds = context.data.of_task.task.traits.vectors
-    answers_alone = embeds or analysis.has_linear(context.data.of_task.task)
-    if wanted == "none" or (wanted == "cheap" and not answers_alone):
+    task = context.data.of_task.task
+    alone = task.traits.vectors or task.traits.tags_words or analysis.has_linear(task)
+    if wanted == "none" or (wanted == "cheap" and not alone):
         return ()
 
     def work() -> results.Baselines:
@@ -79,13 +82,14 @@ def _measure(context: RunContext, name: str, fit: _Fit, note: str) -> results.Ba
     recorded = answers.of_examples(data.dev_examples, {"model": logits}, with_texts=False)
     if recorded is not None:
         answers.write(recorded, context.root / folder / answers.FILE_NAME)
+    num_answers = len(data.dev_examples)
     return results.BaselineResult(
         name=name,
         note=note,
         metrics=data.task.score(logits, data.dev.encoded),
         seconds=seconds,
         parameters=parameters,
-        latency_ms=None if answer is None else _latency_ms(answer, logits.shape[0]),
+        latency_ms=None if answer is None else _latency_ms(answer, num_answers),
         folder=None if recorded is None else folder,
     )
 
@@ -108,6 +112,11 @@ def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
         yield "tfidf_cosine", (functools.partial(_by_themselves, _words), "")
         if is_model:
             yield "mean_word_vectors", (functools.partial(_by_themselves, _word_vectors), "")
+    task = context.data.of_task.task
+    if task.traits.tags_words:
+        if not task.traits.metrics_for(task.labels):
+            yield "gazetteer", (functools.partial(_tagger, taggers.fit_gazetteer), "")
+        yield "linear_tagger", (functools.partial(_tagger, taggers.fit_tagger), "")
     if has_linear:
         yield "majority", (_majority, "")
         yield "tfidf", (functools.partial(_linear, _words), "")
@@ -133,6 +142,17 @@ def _majority(context: RunContext) -> _Answers:
     labels = _labels(context, _MOST_EXAMPLES)
     logits = analysis.majority_logits(data.task, labels, len(data.dev_examples))
     return logits, data.task.num_labels, None
+
+
+def _tagger(fit: Callable[..., taggers.Tagger], context: RunContext) -> _Answers:
+    data, encoded = context.data.of_task, context.data.of_task.dev.encoded
+    train = data.train_examples.select(range(min(taggers.MOST_TEXTS, len(data.train_examples))))
+    model, words = fit(data.task, train), data.dev_examples.words or []
+    assert encoded.word_counts is not None
+    pieces, counts = encoded.word_tokens, encoded.word_counts[encoded.word_tokens]
+    logits = np.zeros((encoded.num_tokens, data.task.num_labels), np.float32)
+    logits[pieces] = model.predict(words)[np.cumsum(counts) - counts]  # of a piece's first word
+    return logits, model.num_weights, lambda index: model.predict(words[index : index + 1])
 
 
 def _labels(context: RunContext, most: int) -> np.ndarray:

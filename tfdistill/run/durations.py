@@ -14,9 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfdistill import config, models
+from tfdistill.analysis import taggers
 from tfdistill.manifest import lengths
 from tfdistill.run import stages, task_models
-from tfdistill.tasks import splitting
+from tfdistill.tasks import KINDS, splitting
 from tfdistill.training import precision
 
 _WORDS = 30522  # of a student that a preset names, where no teacher says more
@@ -32,6 +33,7 @@ _OTHER_FORMAT = 0.2e-6  # of a model that is converted already, a parameter
 _CELL = 0.45  # a repetition of a file at a length, beside the time that it measures
 # 250,000 pieces, read, cut, saved and compared with: for each number of a row; a list of words.
 _CUT_A_WIDTH, _WORD_LIST = 0.08, 3.0
+_TAGGED = 1e-4  # of a linear tagger, a token
 _CUT_TEXTS = 1500  # texts whose forward and backward pass takes as long as cutting a student
 
 
@@ -169,7 +171,10 @@ def estimate(
     if recipe.baselines != "none":
         untuned = tuned is not None and tuned.method != "frozen"
         frozen = (train + dev) * teacher * (1 if words is None else 2) if untuned else 0.0
-        parts.append(TimedPart("compare with baselines", slower * 3 + of_flops(frozen)))
+        kind, fixed = recipe.data.kind, 3.0
+        if kind is not None and KINDS[kind].tags_words:  # a linear tagger, no frozen states
+            frozen, fixed = 0.0, fixed + _TAGGED * length * min(train, taggers.MOST_TEXTS)
+        parts.append(TimedPart("compare with baselines", slower * fixed + of_flops(frozen)))
     delivered = student_shape or teacher_shape
     num_lengths = len(file_lengths(recipe, tokens, delivered)) if delivered else 0
     formats = 1 + len({*recipe.export.also_quantize} - {recipe.export.teacher_quantize})

@@ -183,11 +183,12 @@ def choose(
 
 def test_metrics(
     context: RunContext,
-) -> tuple[dict[str, dict[str, float | None]], tuple[str, ...]]:
+) -> dict[str, Any]:
     """Scores teacher, chosen student and its file on the test set, and keeps their answers.
 
-    "teacher", "student", "file" -> metrics. Empty without a labelled test set, or where that is the
-    development set. Also returns what makes the figures of the run doubtful, a sentence each.
+    Returns fields of `results.RunMetrics`: "test_metrics" and "test_counts", by "teacher",
+    "student" and "file", empty without a labelled test set, or where that is the development set;
+    and "caveats", what makes the figures of the run doubtful, a sentence each.
     """
     settings, task, data = context.recipe.data, context.data.of_task.task, context.data.of_task
     dev = data.train_examples if settings.cross_fitted else data.dev_examples
@@ -198,11 +199,12 @@ def test_metrics(
         examples = from_config.test_examples(settings, context.root / "data")
     except errors.DataError as error:
         _log.warning(f"no figures on the test set: {error}")
-        return {}, caveats
+        return {"caveats": caveats}
     if examples is None:
-        return {}, caveats
+        return {"caveats": caveats}
     caveats += unlabelled.warn_of_shared(examples, data.train_examples, "test texts")
     scores: dict[str, dict[str, float | None]] = {}
+    counts: dict[str, dict[str, int]] = {}
     logits: dict[str, np.ndarray] = {}
     for role, folder in (("teacher", "teacher/model"), ("student", "student"), ("file", "export")):
         if not (context.root / folder).is_dir():  # a teacher that is known by its answers
@@ -214,6 +216,8 @@ def test_metrics(
         outputs = model.outputs(encoded, task)
         scores[role] = {**model.score(outputs, encoded.encoded, task)}
         logits[role] = model.logits(outputs, task)
+        if counted := task.traits.counts(task, logits[role], encoded.encoded):
+            counts[role] = counted
     labels = context.data.of_task.train_examples.labels
     if analysis.has_linear(task) and labels is not None:
         logits["majority"] = analysis.majority_logits(task, labels, len(examples))
@@ -223,7 +227,7 @@ def test_metrics(
     test_answers = answers.of_examples(examples, logits, model_sha256=digest)
     if test_answers is not None:
         answers.write(test_answers, context.root / answers.TEST_FILE)
-    return scores, caveats
+    return {"test_metrics": scores, "test_counts": counts, "caveats": caveats}
 
 
 def _evaluate(model: keras.Model, data: TaskData, folder: pathlib.Path) -> dict[str, float]:

@@ -38,6 +38,7 @@ class TaskKind(abc.ABC):
       gives_probabilities: Whether its logits belong to the names, see `tasks.probabilities`.
       one_number: Whether an answer is one number.
       over_tokens: Whether each token has an answer; otherwise each text, or pair of texts, has one.
+      tags_words: Whether each word has one of the names.
       vectors: Whether an answer is a vector, as wide as the model has it.
       decodes_spans: Whether an answer is read off starts and ends among the tokens of a text.
       usual_columns: The columns of text and label, where files have no names for them.
@@ -58,6 +59,7 @@ class TaskKind(abc.ABC):
     gives_probabilities: ClassVar[bool] = False
     one_number: ClassVar[bool] = False
     over_tokens: ClassVar[bool] = False
+    tags_words: ClassVar[bool] = False
     vectors: ClassVar[bool] = False
     decodes_spans: ClassVar[bool] = False
     usual_columns: ClassVar[tuple[str, str] | None] = None
@@ -69,6 +71,11 @@ class TaskKind(abc.ABC):
     def row_a_text(self) -> bool:
         """Whether each text, or pair of texts, has a row of logits."""
         return not self.over_tokens and not self.vectors
+
+    @property
+    def in_one_file(self) -> bool:
+        """Whether one labelled file can be split into sets: texts, and words with tags."""
+        return self.row_a_text or self.tags_words
 
     @property
     def one_class(self) -> bool:
@@ -88,7 +95,7 @@ class TaskKind(abc.ABC):
         """The metrics of a task that names none."""
         return self.usual_metrics or self.metrics
 
-    def metrics_for(self, cells: Sequence[str]) -> tuple[str, ...]:
+    def metrics_for(self, cells: Collection[str]) -> tuple[str, ...]:
         """The metrics that fit the labels of a file; empty for the default ones."""
         return ()
 
@@ -126,6 +133,12 @@ class TaskKind(abc.ABC):
         self, spec: TaskSpec, outputs: np.ndarray, encoded: EncodedExamples
     ) -> dict[str, float]:
         """Computes the metrics of a model's answers, see `TaskSpec.score`."""
+
+    def counts(
+        self, spec: TaskSpec, outputs: np.ndarray, encoded: EncodedExamples
+    ) -> dict[str, int]:
+        """Counts right answers and kinds of wrong ones, for a report; empty where none differ."""
+        return {}
 
     def compute_metrics(
         self, spec: TaskSpec, outputs: np.ndarray, labels: np.ndarray

@@ -145,6 +145,25 @@ def read_records(
     )
 
 
+def records_of(examples: Any) -> Iterator[dict[str, Any]]:
+    """The records of labelled `Examples`: with entities or tags, as their label column says."""
+    spec = examples.spec
+    rows = zip(examples.texts, examples.word_offsets, examples.labels, strict=True)
+    for text, offsets, labels in rows:
+        tags, places = [spec.labels[label] for label in labels], offsets.tolist()
+        if spec.label_column in _TAGS:
+            yield {"tokens": [text[a:b] for a, b in places], spec.label_column: tags}
+            continue
+        spans = sorted((begin, end, label) for label, begin, end in conll.entities(tags))
+        yield {
+            spec.text_column: text,
+            spec.label_column: [
+                {"start": places[begin][0], "end": places[end - 1][1], "label": label}
+                for begin, end, label in spans
+            ],
+        }
+
+
 def _records(
     path: pathlib.Path, text_key: str | None, label_key: str | None, names: Sequence[str]
 ) -> list[_Record]:
@@ -156,7 +175,7 @@ def _records(
         shown = ", ".join(map(repr, rows[0][1])) if rows else "none"
         raise errors.DataError(f"data file {path}", f"records: {_FORMS}", f"the keys {shown}")
     keys = {name for _, row in annotated for name in row}
-    first = next((row[key][0] for _, row in annotated if _is_filled(row[key])), None)
+    first: Any = next((row[key][0] for _, row in annotated if _is_filled(row[key])), None)
     named = () if isinstance(first, list | Mapping) else (text_key,) if text_key else _TOKENS
     tokens = next((n for n in named if any(_is_filled(row.get(n)) for _, row in rows)), None)
     count, records = "line" if path.suffix.lower() == ".jsonl" else "record", []

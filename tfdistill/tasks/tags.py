@@ -24,7 +24,7 @@ class Tags(TaskKind):
     head = "token"
     metrics = ("entity_f1", "entity_precision", "entity_recall", "accuracy")
     layouts = ("conll",)
-    over_tokens = True
+    over_tokens = tags_words = True
     exclusive = gives_probabilities = True
     usual_columns = ("0", "-1")
     pipeline = "token-classification"
@@ -32,6 +32,11 @@ class Tags(TaskKind):
     def ordered(self, names: Collection[str]) -> list[str]:
         """O first, then B-TYPE and I-TYPE of every type."""
         return conll.ordered_tags(set(names))
+
+    def metrics_for(self, cells: Collection[str]) -> tuple[str, ...]:
+        """Accuracy alone where the tags are of no entities, such as parts of speech."""
+        entities = all(tag == "O" or tag[:2] in ("B-", "I-") for tag in cells)
+        return () if entities else ("accuracy",)
 
     def parse(self, spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
         """See `TaskKind.parse`; int32 (words,)."""
@@ -41,6 +46,21 @@ class Tags(TaskKind):
         self, spec: TaskSpec, outputs: np.ndarray, encoded: EncodedExamples
     ) -> dict[str, float]:
         """See `tag_metrics`, of the best path over each text, see `decoding.decode_words`."""
+        values = tag_metrics(*self._sentences(spec, outputs, encoded))
+        return {name: values[name] for name in spec.metrics}
+
+    def counts(
+        self, spec: TaskSpec, outputs: np.ndarray, encoded: EncodedExamples
+    ) -> dict[str, int]:
+        """See `entity_counts`; empty of tags of no entities."""
+        if self.metrics_for(spec.labels):
+            return {}
+        return entity_counts(*self._sentences(spec, outputs, encoded))
+
+    def _sentences(
+        self, spec: TaskSpec, outputs: np.ndarray, encoded: EncodedExamples
+    ) -> tuple[list[list[str]], list[list[str]]]:
+        """The tags of each sentence, and those that are answered."""
         if encoded.labels is None:
             raise errors.DataError("evaluation", "labelled examples", "examples without labels")
         expected = (encoded.num_tokens, spec.num_labels)
@@ -53,11 +73,10 @@ class Tags(TaskKind):
         answers = decoding.decode_words(outputs, encoded, spec.labels)
         assert answers.gold is not None
         names, cuts = np.array(spec.labels), answers.word_bounds[1:-1]
-        values = tag_metrics(
+        return (
             [part.tolist() for part in np.split(names[answers.gold], cuts)],
             [part.tolist() for part in np.split(names[answers.words], cuts)],
         )
-        return {name: values[name] for name in spec.metrics}
 
     def chance(self, spec: TaskSpec, labels: np.ndarray) -> float:
         """See `TaskKind.chance`; of the labelled tokens."""
@@ -95,6 +114,40 @@ def tag_metrics(
         "entity_recall": right / in_gold if right else 0.0,
         "accuracy": same / words,
     }
+
+
+def entity_counts(
+    gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]
+) -> dict[str, int]:
+    """Counts entities that are right and how the others are wrong, over all sentences.
+
+    "right": type and both edges. Of the others, "wrong type" has both edges, and "wrong edge"
+    shares a word with an entity; each entity counts once, from left to right. "missed" are entities
+    that are not answered, "invented" answers that are none.
+    """
+    kinds = ("right", "wrong type", "wrong edge", "missed", "invented")
+    counts: dict[str, int] = {kind: 0 for kind in kinds}
+    for tags, guesses in zip(gold, answers, strict=True):
+        entities, guessed = conll.entities(tags), conll.entities(guesses)
+        counts["right"] += len(entities & guessed)
+        left, wrong = (
+            sorted((begin, end) for _, begin, end in part - (entities & guessed))
+            for part in (entities, guessed)
+        )
+        for kind, is_edge in (("wrong type", False), ("wrong edge", True)):
+            for begin, end in [*wrong]:
+                near = [
+                    s
+                    for s in left
+                    if s == (begin, end) or (is_edge and s[0] < end and begin < s[1])
+                ]
+                if near:
+                    counts[kind] += 1
+                    left.remove(near[0])
+                    wrong.remove((begin, end))
+        counts["missed"] += len(left)
+        counts["invented"] += len(wrong)
+    return counts
 
 
 register(Tags())

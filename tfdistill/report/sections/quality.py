@@ -14,13 +14,14 @@ from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.results import BaselineResult, tables
 from tfdistill.results.tables import Cell, Row, Table, row
 
+_TITLES = {"file": "The student’s file"}
 _LONGEST_TITLE = 40  # letters; longer lists of stages are replaced by the variant's name
 
 
 def sections(run: RunAnalysis) -> Iterator[ReportSection]:
     """Yields the section of quality."""
     parts = (
-        *part("test", "", test_set(run)),
+        *part("test", "", test_set(run), entities(run)),
         *part("paired", "", differences(run.sides)),
         *part("models", "", models(run)),
         *part("seeds", "Every model by seed", seeds(run), folds=True),
@@ -44,10 +45,9 @@ def test_set(run: RunAnalysis) -> Table | None:
     scores = run.results.metrics.test_metrics if run.results.metrics else {}
     names = list(dict.fromkeys(name for values in scores.values() for name in values))
     sides = run.judged_sides if run.split == TEST else None
-    titles = {"file": "The student’s file"}
     rows = []
     for model, values in scores.items():
-        line = {"Model": Cell(titles.get(model, model.capitalize()))}
+        line = {"Model": Cell(_TITLES.get(model, model.capitalize()))}
         for name in names:
             interval = ""
             if sides is not None and name == run.metric and model in sides.logits:
@@ -64,6 +64,20 @@ def test_set(run: RunAnalysis) -> Table | None:
     number = f"{len(sides.gold):,} " if sides else ""
     caption = f"The {number}test examples, not used for training or model selection"
     return tables.of_rows("test-set", caption, rows)
+
+
+def entities(run: RunAnalysis) -> Table | None:
+    """How many entities of the test set are right, and how the others are wrong."""
+    counts = run.results.metrics.test_counts if run.results.metrics else {}
+    rows = [
+        {
+            "Model": _TITLES.get(model, model.capitalize()),
+            **{kind.capitalize(): cells.number(number) for kind, number in of_model.items()},
+        }
+        for model, of_model in counts.items()
+    ]
+    notes = ("Wrong edge: shares a word with an entity. Invented: shares none.",)
+    return tables.of_rows("entities", "Entities of the test examples", rows, notes)
 
 
 def differences(sides: AnswerSides | None) -> Table | None:
