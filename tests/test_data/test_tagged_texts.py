@@ -113,6 +113,7 @@ def test_each_form_gives_words_with_tags_and_leaves_out_what_nobody_annotated(
     assert tags_of(examples)[0] == TAGS
     assert examples.words[1:2] == [["no", "one"]] and tags_of(examples)[1] == ["O", "O"]
     assert "left out: 1 text(s) that nobody annotated, first line 1" in caplog.text
+    assert ("left out: 1 text(s) without a word" in caplog.text) == ("text" in empty)
     unlabelled = tasks.load_examples(tasks.task("ner"), tmp_path, "train", labelled=False)
     assert unlabelled.words[0] == ["who", "knows"]
     assert tagged_texts.has_entities(path)
@@ -158,7 +159,7 @@ def test_entities_that_cannot_be_meant_are_refused_with_their_record(tmp_path, e
     "row, says",
     [
         ({"text": "Rio", "spans": []}, "the key 'entities', as in line 1, received 'text', 'sp"),
-        ({"text": "Rio", "entites": []}, "received 'text', 'entites'. Rename it, or write null"),
+        ({"text": "Rio", "entity": []}, "received 'text', 'entity'. Rename it, or write null"),
         ({"sentence": "Rio", "entities": []}, "a text under 'text', received ['sentence', 'ent"),
         ({"text": 3, "entities": []}, "a text under 'text', received 3"),
         ({"text": " \t", "entities": [[0, 1, "A"]]}, "one word or more"),
@@ -178,6 +179,11 @@ def test_a_label_studio_task_with_two_annotations_and_files_of_other_forms_are_r
         ({"a": 1}, "expected a JSON array of objects, received dict"),
         ([1], "record 1: expected a JSON object, received int"),
         ([{"text": "a"}], "expected records: {"),
+        ([{"text": "a", "label": {"choices": ["b"]}}], "expected records: {"),
+        ([{"text": "a", "label": ["b"]}], "expected entities: {"),
+        ([{"data": 3, "annotations": [{"result": [3]}]}], "a text under 'text', received"),
+        ([{"data": {"text": "a"}, "annotations": [{"result": 3}]}], "two different labels"),
+        ([{"text": "a", "annotations": ["x", 3]}], "expected entities: {"),
         ([], "expected records: {"),
     ):
         write(tmp_path / "train.json", content)

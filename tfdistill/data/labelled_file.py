@@ -7,7 +7,7 @@ import json
 import pathlib
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -172,7 +172,7 @@ def read_labelled_file(
     if tagged:
         everything, cells, notes = _read_tagged(path, name, text, label, offsets)
     else:
-        everything, cells, notes = _read_table(path, name, text, pair, label, kind, separator)
+        everything, cells, notes = _read_table(path, name, (text, pair, label), kind, separator)
     task, gold = everything.spec, everything.labels
     assert gold is not None
     (numbers,) = unlabelled.example_numbers(everything)  # equal texts have one
@@ -240,22 +240,16 @@ def read_labelled_file(
 
 
 def _read_table(
-    path: pathlib.Path,
-    name: str,
-    text: str | None,
-    pair: str | None,
-    label: str | None,
-    kind: str | None,
-    separator: str | None,
+    path: pathlib.Path, name: str, named: Sequence[str | None], kind: str | None, mark: str | None
 ) -> tuple[tasks.Examples, list[str], list[str]]:
     """The labelled rows of a table, the cells of their labels, and what was recognised."""
     table = columns.read_columns(path)
-    roles = columns.choose_roles(table, text, pair, label)
+    roles = columns.choose_roles(table, *named)
     where = tables.Places(table, roles.label)
     column = None if kind is None else tasks.KINDS[kind].column
-    cells, judged = label_cells.judge(table.columns[roles.label], where, column, separator)
+    cells, judged = label_cells.judge(table.columns[roles.label], where, column, mark)
     chosen = kind or judged.kind
-    if separator is not None and not tasks.KINDS[chosen].many_classes:
+    if mark is not None and not tasks.KINDS[chosen].many_classes:
         raise errors.ConfigError(
             "label_separator",
             "several labels a text",
@@ -326,8 +320,7 @@ def _read_tagged(
         label_cells.check_name(tag, f"{path}, line {line}")
     metrics = task.traits.metrics_for(first)
     task = dataclasses.replace(task, metrics=metrics, primary_metric="")
-    order = parquet.class_names(path, task.label_column)
-    task = task.with_found_labels({*first}, f"{path}", order)
+    task = task.with_found_labels({*first}, f"{path}")
     examples, changes = tagged_examples(task, read, path)
     kind = "word tags" if metrics else "entities"
     notes = [f"{path.name}: {len(read.texts)} texts", f"kind: {_TAGGED} ({kind})", *changes]

@@ -19,8 +19,7 @@ FILE_SUFFIXES = (*conll.SUFFIXES, *SUFFIXES)
 UNITS = ("characters", "utf-16", "utf-8")
 """The units of offsets; characters as Python counts them."""
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags")
-_STUDIO = "annotations"  # of Label Studio
-_KEYS = (*_TAGS, "entities", "spans", "label", "labels", _STUDIO)
+_KEYS = (*_TAGS, "entities", "spans", "label", "labels", "annotations")
 _LOOKED_AT = 100  # rows that tell whether a file has entities
 _FORMS = (
     '{"text": "Eva in Rio", "entities": [{"start": 0, "end": 3, "label": "PER"}]}, exports of '
@@ -54,9 +53,9 @@ class _Record(NamedTuple):
     """A text with its words, and their tags or spans: (start, end, label, text or None)."""
 
     where: str
-    line: int
     text: str
     offsets: np.ndarray
+    lines: list[int]
     tags: list[str] | None
     spans: list[Any] | None  # start and end in the unit of the file
 
@@ -67,19 +66,18 @@ def read_tagged(path: pathlib.Path, spec: TaskSpec) -> TaggedTexts:
     Its columns are those of a CoNLL file by number, or the keys of records; a number is no key.
     """
     columns = (spec.text_column, spec.label_column)
-    numbers = [int(name) if name.lstrip("-").isdecimal() else None for name in columns]
+    keys = [None if name.lstrip("-").isdecimal() else name for name in columns]
     if path.suffix.lower() in SUFFIXES:
-        keys = [name if n is None else None for name, n in zip(columns, numbers, strict=True)]
         read = read_records(path, *keys, names=spec.labels, unit=spec.offsets)
-    elif None in numbers:
-        raise errors.ConfigError(
-            f"task {spec.name!r}, column of a CoNLL file",
-            "its number, from 0 or, if negative, from the end",
-            repr(columns[numbers.index(None)]),
-        )
+    elif key := keys[0] or keys[1]:
+        what = f"task {spec.name!r}, column of a CoNLL file"
+        expected = "its number, from 0 or, if negative, from the end"
+        raise errors.ConfigError(what, expected, repr(key))
     else:
-        words_and_tags = dict(zip(("word_column", "tag_column"), map(int, columns), strict=True))
-        sentences = conll.read_sentences(path, **words_and_tags, encoding=spec.encoding)
+        word, tag = map(int, columns)
+        sentences = conll.read_sentences(
+            path, word_column=word, tag_column=tag, encoding=spec.encoding
+        )
         texts, offsets = zip(*map(words.joined, sentences.words), strict=True)
         read = TaggedTexts([*texts], [*offsets], sentences.tags, sentences.lines)
     scheme, tags = schemes.to_bio(read.tags, str(path))
@@ -92,13 +90,10 @@ def has_entities(path: pathlib.Path) -> bool:
     if path.suffix.lower() not in SUFFIXES:
         return False
     rows = [row for _, row in itertools.islice(table_files.read_objects(path), _LOOKED_AT)]
-    first = [row[key][0] for row in rows for key in _KEYS if _is_filled(row.get(key))]
-    return any(isinstance(item, list | Mapping) for item in first) or any(
-        _is_filled(row.get(cells)) and tags in row
-        for row in rows
-        for cells in _TOKENS
-        for tags in _TAGS
-    )
+    values = [row[key] for row in rows for key in _KEYS if isinstance(row.get(key), list)]
+    if any(_are_strings(row.get(name)) for row in rows for name in _TOKENS):
+        return any(name in row for row in rows for name in _TAGS)
+    return any(isinstance(item, list | Mapping) for value in values for item in value[:1])
 
 
 def read_records(
@@ -131,18 +126,19 @@ def read_records(
     if unit is None:
         _check_unit(path, [record for record in records if not record.text.isascii()])
     changes: dict[str, list[str]] = {"blanks at edges left out": [], "edges moved out of words": []}
-    pairs = [(record, _tags(record, unit or UNITS[0], changes)) for record in records]
-    pairs = [(record, tags) for record, tags in pairs if len(record.offsets)]
+    rows: list[Any] = [
+        (record.text, record.offsets, tags, record.lines)
+        for record in records
+        if (tags := _tags(record, unit or UNITS[0], changes)) or len(record.offsets)
+    ]
     total = sum(len(record.spans or ()) for record in records)
-    return TaggedTexts(
-        [record.text for record, _ in pairs],
-        [record.offsets for record, _ in pairs],
-        [tags for _, tags in pairs],
-        [[record.line] * len(record.offsets) for record, _ in pairs],
-        tuple(
-            f"{n}: {len(at)} of {total} entities, first {at[0]}" for n, at in changes.items() if at
-        ),
-    )
+    notes = [
+        f"{n}: {len(at)} of {total} entities, first {at[0]}" for n, at in changes.items() if at
+    ]
+    if len(rows) < len(records):
+        notes.append(f"left out: {len(records) - len(rows)} text(s) without a word")
+    texts, offsets, tags, lines = ([row[part] for row in rows] for part in range(4))
+    return TaggedTexts(texts, offsets, tags, lines, tuple(notes))
 
 
 def records_of(examples: Any) -> Iterator[dict[str, Any]]:
@@ -174,14 +170,15 @@ def _records(
     if not annotated:
         shown = ", ".join(map(repr, rows[0][1])) if rows else "none"
         raise errors.DataError(f"data file {path}", f"records: {_FORMS}", f"the keys {shown}")
-    keys = {name for _, row in annotated for name in row}
-    first: Any = next((row[key][0] for _, row in annotated if _is_filled(row[key])), None)
+    usual_keys = {name for _, row in annotated for name in row}
+    lists = [row[key] for _, row in annotated if isinstance(row[key], list)]
+    first = next((item for values in lists for item in values[:1]), None)
     named = () if isinstance(first, list | Mapping) else (text_key,) if text_key else _TOKENS
-    tokens = next((n for n in named if any(_is_filled(row.get(n)) for _, row in rows)), None)
+    tokens = next((n for n in named if any(_are_strings(row.get(n)) for _, row in rows)), None)
     count, records = "line" if path.suffix.lower() == ".jsonl" else "record", []
     for line, row in rows:
-        where, value = f"{path}, {count} {line}", row.get(key)
-        if value is None and not keys.issuperset(row):
+        where, value, spans = f"{path}, {count} {line}", row.get(key), None
+        if value is None and not usual_keys.issuperset(row):
             remedy = "Rename it, or write null where nobody annotated the text."
             expected = f"the key {key!r}, as in {count} {annotated[0][0]}"
             raise errors.DataError(where, expected, ", ".join(map(repr, row)), remedy)
@@ -190,82 +187,75 @@ def _records(
         if row.get("answer", "accept") != "accept":
             value = None
         if tokens is not None:
-            cells, tags = _words(where, row.get(tokens), value, names)
-            records.append(_Record(where, line, *words.joined(cells), tags, None))
-            continue
-        if key == _STUDIO:
-            value, row = _of_label_studio(where, value, row)
-        text = row.get(text_key or "text")
-        if not isinstance(text, str) or "\0" in text:
-            received = errors.shortened(repr(text or list(row)))
-            raise errors.DataError(where, f"a text under {text_key or 'text'!r}", received)
-        spans = (
-            None
-            if value is None
-            else sorted((_span(where, item) for item in value), key=lambda span: span[:2])
-        )
-        records.append(_Record(where, line, text, words.find_words(text), None, spans))
+            value = _check_words(where, row.get(tokens), value, names)
+            text, offsets = words.joined(row[tokens])
+        else:
+            marked, row = _of_label_studio(where, value, row)
+            text, value = row.get(text_key or "text"), None
+            if not isinstance(text, str) or "\0" in text:
+                received = errors.shortened(repr(text or list(row)))
+                raise errors.DataError(where, f"a text under {text_key or 'text'!r}", received)
+            offsets = words.find_words(text)
+            spans = None if marked is None else sorted(_span(where, item) for item in marked)
+        records.append(_Record(where, text, offsets, [line] * len(offsets), value, spans))
     return records
 
 
-def _words(
+def _check_words(
     where: str, cells: Any, tags: list[Any] | None, names: Sequence[str]
-) -> tuple[list[str], list[str] | None]:
+) -> list[str] | None:
+    """The tags of words by their names; refuses others, and words that are blank."""
     if not isinstance(cells, list) or not all(isinstance(c, str) and c.strip() for c in cells):
         raise errors.DataError(where, "words that are not blank", errors.shortened(repr(cells)))
-    if tags is None:
-        return cells, None
     numbers = dict(enumerate(names))
-    tags = [numbers.get(tag) if type(tag) is int else tag for tag in tags]
-    if len(tags) != len(cells) or not all(isinstance(tag, str) for tag in tags):
-        raise errors.DataError(
-            where,
-            f"the names of the tags of {len(cells)} words",
-            f"{len(tags)} tags, {sum(isinstance(tag, str) for tag in tags)} with names",
-            "data.labels names tags that are numbers, in their order.",
-        )
-    return cells, tags
+    named: list[Any] = [numbers.get(t) if type(t) is int else t for t in tags or ()]
+    if tags is None or (len(tags) == len(cells) and all(isinstance(n, str) for n in named)):
+        return tags and named
+    received = f"{len(tags)} tags, {sum(isinstance(name, str) for name in named)} with names"
+    remedy = "data.labels names tags that are numbers, in their order."
+    raise errors.DataError(where, f"the names of the tags of {len(cells)} words", received, remedy)
 
 
 def _of_label_studio(
     where: str, value: list[Any] | None, row: Mapping[str, Any]
 ) -> tuple[list[Any] | None, Mapping[str, Any]]:
-    """The spans of the one annotation that was not cancelled, if any, and what has the text."""
-    done = [each for each in value or () if not each.get("was_cancelled")]
+    """The spans of the annotation that was not cancelled, and what has the text; else as it was."""
+    items, data = [each for each in _objects(value) if "result" in each], row.get("data")
+    if not items and not isinstance(data, Mapping):
+        return value, row
+    done = [each for each in items if not each.get("was_cancelled")]
     if len(done) > 1:
         raise errors.DataError(where, "one annotation", len(done), "Keep one for each task.")
-    marked = [item.get("value") for each in done for item in each.get("result") or ()]
-    spans = [item for item in marked if item and "labels" in item]
-    return spans if done else None, row.get("data") or row
+    marked = [item.get("value") for each in done for item in _objects(each["result"])]
+    spans = [item for item in _objects(marked) if "labels" in item]
+    return spans if done else None, data if isinstance(data, Mapping) else row
 
 
-def _span(where: str, item: Any) -> tuple[int, int, str, str | None]:
-    if isinstance(item, list):
-        item = dict(zip(("start", "end", "label"), item, strict=False)) if len(item) == 3 else {}
-    item = item if isinstance(item, Mapping) else {}
-    start, end = (item.get(name, item.get(f"{name}_offset")) for name in ("start", "end"))
-    label, text = item.get("label", item.get("labels")), item.get("text")
+def _span(where: str, item: Any) -> tuple[int, int, str, str]:
+    """The start, the end, the label and the text of an entity, "" where the record lacks that."""
+    named: Any = item if isinstance(item, Mapping) else {}
+    if isinstance(item, list) and len(item) == 3:
+        named = dict(zip(("start", "end", "label"), item, strict=True))
+    start, end = (named.get(name, named.get(f"{name}_offset")) for name in ("start", "end"))
+    label, text = named.get("label", named.get("labels")), named.get("text")
     if isinstance(label, list) and len(label) == 1:
         (label,) = label
     if type(start) is not int or type(end) is not int or not isinstance(label, str):
-        raise errors.DataError(where, f"entities: {_FORMS}", errors.shortened(repr(dict(item))))
+        raise errors.DataError(where, f"entities: {_FORMS}", errors.shortened(repr(item)))
     if label.strip() == "O":
         remedy = "O is what words in no entity have: leave these spans out."
         raise errors.DataError(where, "the type of an entity", repr(label), remedy)
     label_cells.check_name(label, where)
-    return start, end, label, text if isinstance(text, str) else None
+    return start, end, label, text if isinstance(text, str) else ""
 
 
 def _check_unit(path: pathlib.Path, records: Sequence[_Record]) -> None:
     """Refuses a file whose offsets fit the words of its texts better in another unit."""
-    fitting = {
-        unit: sum(
-            not (fault or any(changed))
-            for r in records
-            for _, _, changed, fault in _places(r, unit)
-        )
-        for unit in UNITS
-    }
+
+    def num_fitting(record: _Record, unit: str) -> int:
+        return sum(not (fault or any(changed)) for *_, changed, fault in _places(record, unit))
+
+    fitting = {unit: sum(num_fitting(record, unit) for record in records) for unit in UNITS}
     best = max(UNITS, key=fitting.__getitem__)
     if best != UNITS[0]:
         raise errors.DataError(
@@ -300,7 +290,7 @@ def _places(
         if min(begin, end) < 0:
             expected = f"edges between two of the {len(text)} characters, or around them"
             fault = expected, f"{shown}, in {unit}"
-        elif span[3] is not None and piece.split() != span[3].split():
+        elif span[3] and piece.split() != span[3].split():
             fault = f"{span[3]!r} at {shown}", errors.shortened(repr(piece))
         elif begin >= end or first >= last:
             fault = "entities of one word or more", f"none at {shown}"
@@ -332,5 +322,9 @@ def _tags(record: _Record, unit: str, changes: dict[str, list[str]]) -> list[str
     return schemes.tags_of(len(record.offsets), entities)
 
 
-def _is_filled(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 0
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def _are_strings(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(isinstance(c, str) for c in value)
