@@ -173,15 +173,16 @@ def _predictors(tags: pathlib.Path, unigram: Tokenizer) -> Iterator[predictor.Pr
                 yield predictor.Predictor(folder)
 
 
-def running_lines(tags: pathlib.Path, unigram: Tokenizer) -> list[dict[str, Any]]:
+def running_lines(tags: pathlib.Path, unigram: Tokenizer, every: int = 1) -> list[dict[str, Any]]:
     """Each text with its words and entities, places in UTF-16, a fifth with tags and masked.
 
     Args:
       tags: The folder of an exported tagger.
       unigram: The tokenizer of every other pair of texts.
+      every: Of as many texts only one.
     """
     lines, predictors = [], list(_predictors(tags, unigram))
-    for number, text in enumerate(odd_texts()):
+    for number, text in list(enumerate(odd_texts()))[::every]:
         starts, ends = (utf16(text, side) for side in find_words(text).T)
         answering = predictors[number % len(CASES)]
         answering.patterns = number % 3 == 0
