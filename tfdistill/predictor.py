@@ -264,13 +264,20 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
             label: str | tuple[str, ...] = tuple(labels[index] for index in chosen)
         else:
             label = labels[decided[0]]
+        whole = text if pair is None else f"{text} {pair}"
+        sure, reason = self._judged(probability, whole, encoded)
+        return Prediction(text, pair, label, probability, sure, milliseconds, reason=reason)
+
+    def _judged(
+        self, probability: float, text: str, encoded: EncodedExamples
+    ) -> tuple[bool | None, str | None]:
+        """Whether an answer is sure, and why a probable one is not."""
         sure = None if self.promise is None else self.promise.covers(probability)
-        reason = None
         familiarity = self.card.confidence and self.card.confidence.familiarity
         familiar = familiarity is None or familiarity.covers(encoded)[0]
-        if sure and not (familiar and self._is_read(text if pair is None else f"{text} {pair}")):
-            sure, reason = False, ANOTHER_KIND
-        return Prediction(text, pair, label, probability, sure, milliseconds, reason=reason)
+        if sure and not (familiar and self._is_read(text)):
+            return False, ANOTHER_KIND
+        return sure, None
 
     def _tagged(
         self,
@@ -291,7 +298,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
             logits[answering[covered(by_rule, offsets)]] = outside
         tags = decoding.decode_words(logits, encoded, labels, temperature=temperature)
         probability = float(np.exp(tags.log_probabilities.sum()))
-        sure = None if self.promise is None else self.promise.covers(probability)
+        sure, reason = self._judged(probability, text, encoded)
         entities = None
         if rules.begins.any():
             scores = logits[tags.tokens] / temperature
@@ -310,7 +317,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         names = tuple(labels[index] for index in tags.words)
         words = tuple(text[start:end] for start, end in offsets.tolist())
         return Prediction(
-            text, None, names, probability, sure, milliseconds, words, entities=entities
+            text, None, names, probability, sure, milliseconds, words, reason, entities
         )
 
 
