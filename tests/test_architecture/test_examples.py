@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 TRACKING = ROOT / "docs" / "guides" / "tracking.md"  # needs packages that are not installed
 DOCUMENTS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {TRACKING})
 VOCAB_SIZE = 30522  # the presets' own
+TAGGER = ROOT / "android_demo/text/src/test/resources/bundles/tags-float32"
 
 
 def python_blocks(documents: Sequence[pathlib.Path] = DOCUMENTS) -> list[str]:
@@ -77,6 +78,12 @@ def test_the_example_runs(block, working_folder, capsys):
         exec(compile(block, "example", "exec"), {"__name__": "example", **example})
         after = example["student"].get_weights()
         assert any((old != new).any() for old, new in zip(before, after, strict=True))
+        return
+    if ".mask(" in block:
+        shutil.copytree(TAGGER, working_folder / "runs" / "pii" / "export")
+        exec(compile(block, "example", "exec"), {"__name__": "example"})
+        masked, restored = capsys.readouterr().out.splitlines()
+        assert "[IBAN_1]" in masked and "GB82" not in masked and "[IBAN_1]" not in restored
         return
     if "Predictor(" in block:
         export_that_promises(working_folder / "runs" / "intents" / "export")

@@ -220,7 +220,6 @@ def test_a_student_knows_how_it_began_until_it_is_gone(begin):
         ({"encoding": "cp1252"}, "data.encoding"),
         ({"dev_split": "test"}, "data.dev_split"),
         ({"layout": "folders"}, "data.layout"),
-        ({"kind": "token"}, "data.kind"),
         ({"kind": "span"}, "data.kind"),
         ({"kind": "embedding"}, "data.kind"),
         ({"augment": {}}, r"data\.augment: "),

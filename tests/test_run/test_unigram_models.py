@@ -128,7 +128,7 @@ def test_the_best_of_several_files_comes_with_its_vocabulary(root, kinds, tmp_pa
     export.to_tflite(model, path, data=prompted, quantize=card.quantization, allow_weak=True)
     with predictor.Predictor(path) as opened:
         assert opened.predict(*PAIRS[0]).label in ("no", "yes")
-        ids = opened._encode(*PAIRS[0], ()).ids.tolist()
+        ids = opened._encode(*PAIRS[0], None).ids.tolist()
     assert ids == data.tokenizer.encode(PROMPT + PAIRS[0][0], PAIRS[0][1], 16)
 
 

@@ -48,8 +48,10 @@ if TYPE_CHECKING:
         judge_rows,
         temperature_of,
     )
+    from tfdistill.analysis.taggers import MOST_TAGGED_TEXTS, Tagger, fit_gazetteer, fit_tagger
 
 __all__ = [
+    "MOST_TAGGED_TEXTS",
     "NEARLY_UNIFORM",
     "CalibrationScore",
     "ClassScores",
@@ -58,6 +60,7 @@ __all__ = [
     "LinearHead",
     "LinearModel",
     "PairedDifference",
+    "Tagger",
     "TextFeatures",
     "answer_unseen",
     "calibration_noise",
@@ -74,9 +77,11 @@ __all__ = [
     "error_by_coverage",
     "find_promise",
     "fit_confidence",
+    "fit_gazetteer",
     "fit_head",
     "fit_linear",
     "fit_regression",
+    "fit_tagger",
     "fit_temperature",
     "gold_labels",
     "has_linear",

@@ -14,7 +14,7 @@ import sklearn.feature_extraction.text
 from tfdistill.analysis.baselines import fit_linear
 from tfdistill.tasks import Examples, TaskSpec, conll, schemes
 
-MOST_TEXTS = 5_000
+MOST_TAGGED_TEXTS = 5_000
 """Training texts of a tagger: a row a word, more would take minutes."""
 
 

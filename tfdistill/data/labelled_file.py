@@ -32,8 +32,7 @@ from tfdistill.tasks.examples import check_joined_rows, tagged_examples
 FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
 FEW_OF_A_LABEL = 32  # rows, on average: no more are cross-validated, where that is wanted
 PROMISE = "promise"
-KINDS = tuple(name for name, kind in tasks.KINDS.items() if kind.in_one_file)
-(_TAGGED,) = (name for name, kind in tasks.KINDS.items() if kind.tags_words)
+_TAGGED = next(name for name, kind in tasks.KINDS.items() if kind.tags_words)
 _MOST_SIMILAR = 0.02  # share of rows that are like others which a plan does not tell
 _GROUPED = "each is in one set, but for those of over a tenth of the rows or of labels with under 5"
 _CROSSED = "cross-validation takes them apart, and its figures are too good"
@@ -159,9 +158,10 @@ def read_labelled_file(
     in the labelled file. With `similar_together` texts that differ in digits and punctuation are in
     one set (`split_keys`).
     """
-    if kind is not None and kind not in KINDS:
+    kinds = [name for name, traits in tasks.KINDS.items() if traits.in_one_file]
+    if kind is not None and kind not in kinds:
         remedy = "Questions and pairs for vectors need a file for each split: --data-dir."
-        raise errors.ConfigError("data.kind", f"one of {', '.join(KINDS)}", kind, remedy)
+        raise errors.ConfigError("data.kind", f"one of {', '.join(kinds)}", kind, remedy)
     path = pathlib.Path(path)
     tagged = kind == _TAGGED or (kind is None and _is_tagged(path))
     unread = {"pair_column": pair, "label_separator": separator} if tagged else {"offsets": offsets}

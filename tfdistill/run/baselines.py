@@ -14,7 +14,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import analysis, config, models, results, training, weights
-from tfdistill.analysis import taggers
 from tfdistill.data import answers, batches, task_data
 from tfdistill.run import corpora, cutting, students
 from tfdistill.run.folder import RunContext
@@ -52,7 +51,7 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
     there to learn; of few texts also of that one before its vocabulary was cut. Numbers are
     regressed. Tasks over words or spans have none of these: where words have tags of entities
     "gazetteer" answers those of the training set, and "linear_tagger" is a logistic regression over
-    words (`analysis.taggers`). A BiLSTM teacher has no hidden states,
+    words (`analysis.fit_tagger`). A BiLSTM teacher has no hidden states,
     and one that is known by its answers alone neither these nor word vectors. "no_teacher", only
     with ``baselines: all``, is the student with the same start, trained on gold labels alone for as
     many batches.
@@ -115,8 +114,8 @@ def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
     task = context.data.of_task.task
     if task.traits.tags_words:
         if not task.traits.metrics_for(task.labels):
-            yield "gazetteer", (functools.partial(_tagger, taggers.fit_gazetteer), "")
-        yield "linear_tagger", (functools.partial(_tagger, taggers.fit_tagger), "")
+            yield "gazetteer", (functools.partial(_tagger, analysis.fit_gazetteer), "")
+        yield "linear_tagger", (functools.partial(_tagger, analysis.fit_tagger), "")
     if has_linear:
         yield "majority", (_majority, "")
         yield "tfidf", (functools.partial(_linear, _words), "")
@@ -144,9 +143,11 @@ def _majority(context: RunContext) -> _Answers:
     return logits, data.task.num_labels, None
 
 
-def _tagger(fit: Callable[..., taggers.Tagger], context: RunContext) -> _Answers:
+def _tagger(fit: Callable[..., analysis.Tagger], context: RunContext) -> _Answers:
     data, encoded = context.data.of_task, context.data.of_task.dev.encoded
-    train = data.train_examples.select(range(min(taggers.MOST_TEXTS, len(data.train_examples))))
+    train = data.train_examples.select(
+        range(min(analysis.MOST_TAGGED_TEXTS, len(data.train_examples)))
+    )
     model, words = fit(data.task, train), data.dev_examples.words or []
     assert encoded.word_counts is not None
     pieces, counts = encoded.word_tokens, encoded.word_counts[encoded.word_tokens]

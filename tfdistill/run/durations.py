@@ -13,8 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from tfdistill import config, models
-from tfdistill.analysis import taggers
+from tfdistill import analysis, config, models
 from tfdistill.manifest import lengths
 from tfdistill.run import stages, task_models
 from tfdistill.tasks import KINDS, splitting
@@ -173,7 +172,7 @@ def estimate(
         frozen = (train + dev) * teacher * (1 if words is None else 2) if untuned else 0.0
         kind, fixed = recipe.data.kind, 3.0
         if kind is not None and KINDS[kind].tags_words:  # a linear tagger, no frozen states
-            frozen, fixed = 0.0, fixed + _TAGGED * length * min(train, taggers.MOST_TEXTS)
+            frozen, fixed = 0.0, fixed + _TAGGED * length * min(train, analysis.MOST_TAGGED_TEXTS)
         parts.append(TimedPart("compare with baselines", slower * fixed + of_flops(frozen)))
     delivered = student_shape or teacher_shape
     num_lengths = len(file_lengths(recipe, tokens, delivered)) if delivered else 0
