@@ -225,8 +225,10 @@ def _fit_classes(
 
 
 _FITS = {
-    **{"classification": _fit_classes, "token": _fit_classes},  # of tokens each word
-    **{"multi_label": _fit_several, "regression": _fit_number},
+    "classification": _fit_classes,
+    "multi_label": _fit_several,
+    "regression": _fit_number,
+    "token": _fit_classes,  # a row for each word
 }
 
 

@@ -21,7 +21,7 @@ LEAST_DB = 10.0
 """What the table of a student keeps at least.
 
 Vectors of multilingual-e5-small with such tables have mean cosines of 0.988 and more to those with
-the whole table, in German and in Hindi; below 9 dB they have 0.956 to 0.986.
+the whole table, in German and in Hindi; below 9 dB they have 0.956 to 0.983.
 """
 _ROUND = 100  # pieces
 _BLOCK = 32  # numbers of a row that share a scale

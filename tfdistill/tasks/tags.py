@@ -129,24 +129,21 @@ def entity_counts(
     counts: dict[str, int] = {kind: 0 for kind in kinds}
     for tags, guesses in zip(gold, answers, strict=True):
         entities, guessed = conll.entities(tags), conll.entities(guesses)
-        counts["right"] += len(entities & guessed)
+        right = entities & guessed
         left, wrong = (
-            sorted((begin, end) for _, begin, end in part - (entities & guessed))
-            for part in (entities, guessed)
+            {(begin, end) for _, begin, end in part - right} for part in (entities, guessed)
         )
-        for kind, is_edge in (("wrong type", False), ("wrong edge", True)):
-            for begin, end in [*wrong]:
-                near = [
-                    s
-                    for s in left
-                    if s == (begin, end) or (is_edge and s[0] < end and begin < s[1])
-                ]
-                if near:
-                    counts[kind] += 1
-                    left.remove(near[0])
-                    wrong.remove((begin, end))
-        counts["missed"] += len(left)
-        counts["invented"] += len(wrong)
+        others, edges, place = sorted(left - wrong), 0, 0
+        for begin, end in sorted(wrong - left):
+            while place < len(others) and others[place][1] <= begin:
+                place += 1
+            if place < len(others) and others[place][0] < end:
+                edges, place = edges + 1, place + 1
+        counts["right"] += len(right)
+        counts["wrong type"] += len(left & wrong)
+        counts["wrong edge"] += edges
+        counts["missed"] += len(left - wrong) - edges
+        counts["invented"] += len(wrong - left) - edges
     return counts
 
 
