@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfdistill import errors
 from tfdistill.io import contents, reading, safe_paths, storage
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.tokenization import library, unigram, wordpiece
-from tfdistill.tokenization.tokenizer import Tokenizer
+from tfdistill.tokenization.tokenizer import Tokenizer, checked_prompt, checked_truncation
 from tfdistill.tokenization.wordpiece import (
     SPECIAL_NAMES,
     VOCAB_FILE,
@@ -374,21 +374,6 @@ def max_length(settings: Mapping[str, Any], path: pathlib.Path) -> int | None:
             f"{path}, model_max_length", "a number of tokens", repr(limit)[:80]
         )
     return limit
-
-
-def checked_truncation(value: Any, what: str) -> Truncation:
-    """Returns what a file says of where texts are cut, one of `encoded.Truncation`."""
-    if value not in get_args(Truncation):
-        expected = " or ".join(map(repr, get_args(Truncation)))
-        raise errors.WeightsError(what, expected, repr(value)[:80])
-    return value
-
-
-def checked_prompt(value: Any, what: str) -> str:
-    """Returns what a file says stands in front of texts; "" where it says nothing."""
-    if value is not None and not isinstance(value, str):
-        raise errors.WeightsError(what, "a text", repr(value)[:80])
-    return value or ""
 
 
 def read_settings(

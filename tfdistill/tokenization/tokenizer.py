@@ -14,7 +14,7 @@ import hashlib
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -327,3 +327,18 @@ class Tokenizer(abc.ABC):
 def without_surrogates(texts: Sequence[str]) -> list[str]:
     """Texts without lone surrogates, of the same lengths; every tokenizer drops U+FFFD."""
     return [_SURROGATE.sub("\ufffd", text) for text in check_strings(texts)]
+
+
+def checked_truncation(value: Any, what: str) -> Truncation:
+    """Returns what a file says of where texts are cut, one of `encoded.Truncation`."""
+    if value not in get_args(Truncation):
+        expected = " or ".join(map(repr, get_args(Truncation)))
+        raise errors.WeightsError(what, expected, repr(value)[:80])
+    return value
+
+
+def checked_prompt(value: Any, what: str) -> str:
+    """Returns what a file says stands in front of texts; "" where it says nothing."""
+    if value is not None and not isinstance(value, str):
+        raise errors.WeightsError(what, "a text", repr(value)[:80])
+    return value or ""

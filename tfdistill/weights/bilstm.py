@@ -17,7 +17,7 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.io import files, ledger
 from tfdistill.tokenization import reading
-from tfdistill.tokenization.tokenizer import Tokenizer
+from tfdistill.tokenization.tokenizer import Tokenizer, checked_prompt, checked_truncation
 from tfdistill.weights import checkpoint
 from tfdistill.weights.filling import LoadReport
 from tfdistill.weights.folders import DESCRIPTION
@@ -94,10 +94,10 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
         )
     source = folder / checkpoint.WEIGHTS_FILE
     what = f"{folder / DESCRIPTION}, truncation"
-    truncation = reading.checked_truncation(described.get("truncation", "end"), what)
+    truncation = checked_truncation(described.get("truncation", "end"), what)
     read, _ = checkpoint.read_tensors(source)
     tensors = {name: array for name, array in read.items() if array is not None}
-    prompt = reading.checked_prompt(described.get("prompt"), f"{folder / DESCRIPTION}, prompt")
+    prompt = checked_prompt(described.get("prompt"), f"{folder / DESCRIPTION}, prompt")
     vocab_file = reading.vocab_file_of(folder)
     tokenizer = reading.read_tokenizer(vocab_file, lower_case, truncation, prompt)
     config, num_labels = _shape(tensors, source, tokenizer.pad_id)
