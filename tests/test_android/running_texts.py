@@ -105,7 +105,7 @@ def odd_texts() -> list[str]:
     texts = ["", " \r\n\t\u00a0", "\u0301"]
     while len(texts) < COUNT:
         text = ""
-        for _ in range(int(random.integers(1, 5)) ** 2):
+        for _ in range(int(random.choice((1, 3, 7, 16)))):
             text += str(random.choice(_PARTS)) + str(random.choice(_BLANKS))
             if random.random() < 0.2:
                 text += str(random.choice(_MARKS))
@@ -188,7 +188,7 @@ def running_lines(tags: pathlib.Path, unigram: Tokenizer, every: int = 1) -> lis
         answering.patterns = number % 3 == 0
         answer = answering.predict(text)
         entities = [
-            [it.label, *utf16(text, [it.start, it.end]), float(f"{it.probability:.8g}")]
+            [it.label, *utf16(text, [it.start, it.end]), float(f"{it.probability:.7g}")]
             for it in answer.entities or ()
         ]
         line = {"text": text, "starts": starts, "ends": ends, "entities": entities}
