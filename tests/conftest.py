@@ -16,6 +16,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # as the command line does
+if "ONEDNN_MAX_CPU_ISA" in os.environ:  # TensorFlow's products in bfloat16 end the process then
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process a processor: more threads would only wait
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")

@@ -311,14 +311,14 @@ def test_neither_mixed_up_starts_and_ends_nor_the_file_of_another_head_is_taken(
     done, monkeypatch, tmp_path
 ):
     toy, path, _ = done("span", "float32")
+    _, of_tokens, _ = done("token", "dynamic_wi8_afp32")  # before conversions are replayed
     replayed(monkeypatch, path, swap)
     with pytest.raises(errors.ParityError) as caught:
         toy.export(tmp_path / "m.tflite", quantize="float32")
     quantities = ("max error", "mean error", "SQNR", "argmax")
     assert [quantity for quantity in quantities if quantity not in str(caught.value)] == []
 
-    _, path, _ = done("token", "dynamic_wi8_afp32")
-    replayed(monkeypatch, path.with_name(FLOATS), lambda content: None)
+    replayed(monkeypatch, of_tokens.with_name(FLOATS), lambda content: None)
     with pytest.raises(errors.ExportError, match=r"outputs of len16: .*end_logits.*\(1, 16, 5\)"):
         toy.export(tmp_path / "m.tflite", quantize="float32")
     assert list(tmp_path.iterdir()) == []
