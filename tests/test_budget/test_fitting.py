@@ -7,10 +7,12 @@ from tfdistill import errors, models
 from tfdistill.budget import costs, fitting
 
 INT8 = "dynamic_wi8_afp32"
+INT4 = "dynamic_wi4_afp32"
+IN_BLOCKS = "dynamic_wi4_afp32_block32"
 
 
 def largest(phone, latency_ms=None, size_mb=None, **more):
-    options = {"lengths": (64,), "quantize": INT8, "convert": phone.convert, **more}
+    options = {"lengths": (64,), "formats": [INT8], "convert": phone.convert, **more}
     options |= {"latency_ms": latency_ms, "size_mb": size_mb}
     return fitting.largest(TEACHER, measure=phone.measure, **options)
 
@@ -18,7 +20,7 @@ def largest(phone, latency_ms=None, size_mb=None, **more):
 @pytest.mark.parametrize("latency_ms", [1.0, 5.0, 20.0])
 def test_it_keeps_the_latency_and_nearly_uses_it_up(latency_ms):
     phone = Phone(noise=0.01)
-    chosen, measured_ms = largest(phone, latency_ms)
+    chosen, measured_ms, _ = largest(phone, latency_ms)
     assert measured_ms <= latency_ms
     assert 0.6 * latency_ms < true_latency(chosen.config, 64) <= 1.03 * latency_ms
     assert len(phone.measured) <= 5 and chosen.config.vocab_size == TEACHER.vocab_size
@@ -26,7 +28,7 @@ def test_it_keeps_the_latency_and_nearly_uses_it_up(latency_ms):
 
 def test_a_size_alone_needs_no_measurement():
     phone = Phone()
-    chosen, latency_ms = largest(phone, size_mb=20)
+    chosen, latency_ms, _ = largest(phone, size_mb=20)
     table = costs.table_bytes(chosen.config, INT8)
     rest = costs.file_bytes(chosen.config, (64,), INT8) - table
     assert not phone.measured and latency_ms is None
@@ -81,6 +83,30 @@ def test_what_nothing_keeps_is_refused_with_the_nearest():
 def test_bytes_are_those_of_exported_files(shape, lengths, size_bytes):
     config = models.EncoderConfig(**{"vocab_size": 30522, **shape}, max_positions=512)
     assert costs.file_bytes(config, lengths, INT8) == pytest.approx(size_bytes, rel=0.01)
+
+
+@pytest.mark.parametrize(("quantize", "size_bytes"), [(IN_BLOCKS, 8_746_000), (INT4, 8_190_432)])
+def test_bytes_of_files_in_four_bits(quantize, size_bytes):
+    shape = {"num_layers": 3, "hidden_size": 384, "num_heads": 12, "intermediate_size": 768}
+    config = models.EncoderConfig(vocab_size=30522, max_positions=512, **shape)
+    assert costs.file_bytes(config, (32,), quantize) == pytest.approx(size_bytes, rel=0.05)
+
+
+def test_the_format_that_holds_more_of_the_teacher_is_taken():
+    teacher, phone = TEACHER.replace(vocab_size=5000), Phone()
+    options = {"measure": phone.measure, "convert": phone.convert, "lengths": (64,)}
+
+    def largest_of(formats, size_mb):
+        return fitting.largest(
+            teacher, formats=formats, size_mb=size_mb, latency_ms=None, **options
+        )
+
+    in_8_bits, either = largest_of([INT8], 8), largest_of([INT8, IN_BLOCKS], 8)
+    assert either.quantize == IN_BLOCKS and either.student.worth > 1.3 * in_8_bits.student.worth
+    whole = largest_of([INT8, IN_BLOCKS], 100)
+    assert whole.quantize == INT8 and whole.student.config == teacher
+    smallest = largest_of([INT8, IN_BLOCKS], 1.0)  # which no part keeps in eight bits
+    assert smallest.quantize == IN_BLOCKS
 
 
 def test_a_small_table_takes_what_a_file_with_one_took():

@@ -7,6 +7,7 @@ inner width f, h heads; the last layer of a classifier of texts is computed for 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -54,7 +55,6 @@ def stored(config: models.EncoderConfig, length: int) -> np.ndarray:
 def file_bytes(config: models.EncoderConfig, lengths: Sequence[int], quantize: str) -> float:
     """Estimates the bytes of a file with the counts of `stored`, from files of three shapes.
 
-    A weight takes a byte in all formats of integers: those of four bits keep the table in eight.
     Each length has positions of its own.
     """
     weight = bytes_of_weight(quantize)
@@ -87,6 +87,9 @@ def word_bytes_in_4_bits(width: int) -> float:
     return width * (1 / 2 + 2 / 32)
 
 
-def bytes_of_weight(quantize: str) -> int:
-    """The bytes of a weight of a matrix; see `file_bytes`."""
-    return {"float32": 4, "float16": 2}.get(quantize, 1)
+def bytes_of_weight(quantize: str) -> float:
+    """The bytes of a weight of a matrix or a table, with its part of a block's scale."""
+    in_4_bits = re.search(r"_wi4_[a-z0-9]+(?:_block(\d+))?$", quantize)
+    if in_4_bits is None:
+        return {"float32": 4, "float16": 2}.get(quantize, 1)
+    return 1 / 2 + (2 / int(in_4_bits[1]) if in_4_bits[1] else 0)

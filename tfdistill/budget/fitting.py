@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,44 @@ _RELATIVE = np.array([7e6, 3e6, 1, 3, 2, 300, 100])
 _SETTINGS = Settings(min_seconds=0.5, repetitions=3)
 
 
+class Fit(NamedTuple):
+    """A student within a budget, its latency where that was measured, and its quantization."""
+
+    student: Candidate
+    latency_ms: float | None
+    quantize: str
+
+
 def largest(
+    teacher: models.EncoderConfig,
+    *,
+    latency_ms: float | None,
+    size_mb: float | None,
+    formats: Sequence[str],
+    **options: Any,
+) -> Fit:
+    """Chooses the part of a teacher that is worth most and keeps a budget.
+
+    The budget is that of one inference, and of the file in units of 1,000,000 bytes; None for any.
+    Of `formats`, which are quantizations, it takes the one that holds the part worth most, the
+    first of equals: twice as many weights in four bits are worth more than those in eight.
+    `options` are those of `_largest`.
+
+    Reference: Dettmers and Zettlemoyer 2023, The case for 4-bit precision, arXiv 2212.09720.
+    """
+    fits, refusal = [], None
+    for quantize in formats:
+        try:
+            budget = {"latency_ms": latency_ms, "size_mb": size_mb}
+            fits.append(_largest(teacher, quantize=quantize, **budget, **options))
+        except errors.ConfigError as error:
+            refusal = error
+    if refusal is not None and not fits:
+        raise refusal
+    return max(fits, key=lambda fit: fit.student.worth)
+
+
+def _largest(
     teacher: models.EncoderConfig,
     *,
     latency_ms: float | None,
@@ -34,11 +72,8 @@ def largest(
     threads: int = 1,
     head: str = "sequence",
     convert: measuring.Convert | None = None,
-) -> tuple[Candidate, float | None]:
-    """Chooses the part of a teacher with the most parameters that keeps a budget.
-
-    The budget is that of one inference, and of the file in units of 1,000,000 bytes; None for any.
-    Returns the part and, where it was measured, its latency.
+) -> Fit:
+    """The part of a teacher that is worth most in a quantization.
 
     Sizes follow from the shapes, each with the smallest table of words, whose bytes `least_table`
     gives for a shape and a quantization. Latencies are measured, with random weights, at the
@@ -61,7 +96,7 @@ def largest(
         )  # fmt: skip
 
     if latency_ms is None:
-        return small_enough[0], None
+        return Fit(small_enough[0], None, quantize)
     few_words = {c.name: c for c in shapes.ladder(teacher.replace(vocab_size=_WORDS), quantize)}
     work = {c.name: float(costs.work(c.config, length, head) @ _RELATIVE) for c in small_enough}
     bench = measuring.StudentBench(
@@ -88,4 +123,4 @@ def largest(
             f"The fastest that was measured is {name}: {latencies[name]:.3g} ms for {length} "
             "tokens.",
         )  # fmt: skip
-    return within[0], latencies[within[0].name]
+    return Fit(within[0], latencies[within[0].name], quantize)

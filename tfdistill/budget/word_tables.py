@@ -88,10 +88,11 @@ class WordTable:
         return -10 * np.log10(np.maximum(self._left_out + lost, _LOST_IN_8_BITS))
 
 
-def _stored(width: int, quantize: str) -> Iterator[tuple[int, int, int, float]]:
+def _stored(width: int, quantize: str) -> Iterator[tuple[int, int, float, float]]:
     """Yields rank, bits, the bytes of a second factor, and those of a piece."""
     weight = costs.bytes_of_weight(quantize)
-    yield width, 8 * weight, 0, weight * width
+    if weight >= 1:
+        yield width, round(8 * weight), 0, weight * width
     for rank in [width, *factorisation.ranks(width)]:
         second = rank * width * weight if rank < width else 0
         yield rank, 4, second, costs.word_bytes_in_4_bits(rank)

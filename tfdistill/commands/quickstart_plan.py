@@ -196,6 +196,8 @@ class QuickstartPlan:
         }
 
 
+_IN_4_BITS = "dynamic_wi4_afp32_block32"
+_FORMATS = ("quantize", "also_quantize")
 _FEWEST_STEPS = 100  # of a student that is worth its run
 _JOINT = "joint"
 
@@ -218,6 +220,8 @@ def _as_before(plan: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
         return plan
     plan = plan.changed("metrics: as before", {"data.metrics": saved.data.metrics})
     plan = plan.with_student(saved.student.preset, "student: as before")
+    as_before = {f"export.{key}": getattr(saved.export, key) for key in _FORMATS}
+    plan = plan.changed("formats: as before", as_before)
     plan = _fit_words(plan)
     if saved.data.cut is not None:
         pieces = {"data.cut": saved.data.cut.model_dump(mode="json")}
@@ -248,17 +252,23 @@ def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPl
     if plan.cut is not None and plan.cut.table is not None:
         least_table = plan.cut.table.least_bytes
         within += f" beside a word table of at least {word_tables.LEAST_DB:g} dB"
-    chosen, latency_ms = fitting.largest(
+    formats = [recipe.export.quantize]
+    if args.size_mb is not None and teacher.hidden_size % 32 == teacher.intermediate_size % 32 == 0:
+        formats.append(_IN_4_BITS)
+    chosen, latency_ms, quantize = fitting.largest(
         teacher,
         latency_ms=args.latency_ms,
         size_mb=args.size_mb,
         measure=measurement_options.measurer(args),
         lengths=lengths,
-        quantize=recipe.export.quantize,
+        formats=formats,
         least_table=least_table,
         threads=min(recipe.benchmark.threads),
         head=models.head_for(plan.data.task.head, 2).kind,
     )
+    if quantize != recipe.export.quantize:
+        note = f"format: {quantize}, which holds more of the teacher and needs LiteRT 2.1 or later"
+        plan = plan.changed(note, {"export.quantize": quantize, "export.also_quantize": [quantize]})
     if chosen.config == teacher:
         note = f"student: the teacher itself, which is {within}"
         return plan.with_student(config.TEACHER, note, latency_ms)

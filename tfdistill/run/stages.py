@@ -8,10 +8,12 @@ import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tf_keras as keras
 
 from tfdistill import analysis, config, errors, losses, models, results, training
 from tfdistill.data import streaming
+from tfdistill.data.batches import Batches
 from tfdistill.data.task_data import TaskData
 from tfdistill.distillers import checks
 from tfdistill.io import files, ledger, work_folder
@@ -22,6 +24,7 @@ from tfdistill.training import multi_worker, optimizers, precision
 _log = logging.getLogger(__name__)
 
 SETTINGS = "distillation.json"
+_KEPT_WORDS = (("word_embeddings", 0.0),)
 
 
 def by_width(
@@ -48,27 +51,50 @@ def _resolved(
 ) -> config.Stage:
     """Chooses rate, steps, temperature and layers where the recipe leaves them open.
 
-    A pruned student is compared at the teacher layers that it was cut from (`kept_layers`).
+    A pruned student is compared at the teacher layers that it was cut from (`kept_layers`). One
+    that answers nearly as its teacher does before it is trained takes smaller steps.
     """
-    stage = by_width(stage, models.config_of(student))
     chosen: dict[str, Any] = {}
+    answered = lesson.teacher is not None and not stage.traits.for_vectors
+    answers = _answers(lesson) if answered else None
     if stage.temperature is None:
-        chosen["temperature"] = 1.0 if lesson.teacher is None else _sharpening(lesson)
+        chosen["temperature"] = 1.0 if answers is None else _sharpening(lesson, *answers)
+    cut = kept_layers is not None and lesson.same_tokens
+    if stage.learning_rate is None and cut and isinstance(lesson.teacher, keras.Model):
+        assert answers is not None
+        missed = _missed(*answers, student)
+        chosen["learning_rate"] = config.joint_rate(models.config_of(student).hidden_size, missed)
+        _log.info(
+            f"learning rate {chosen['learning_rate']:.2g}: before its training the student misses "
+            f"{missed:.0%} of the variance of its teacher's answers to the development set"
+        )
+    stage = by_width(stage, models.config_of(student))
     if kept_layers is not None and stage.layer_map == "uniform":
         chosen["layer_map"] = kept_layers
     return stage.model_copy(update=chosen)
 
 
-def _sharpening(lesson: Lesson) -> float:
-    """1, or the temperature that calibrates a teacher whose answers are nearly uniform."""
-    data, teacher = lesson.teacher_data.of_task, lesson.teacher
-    if not data.task.traits.exclusive:
-        return 1.0
-    dev = data.dev
+def _answers(lesson: Lesson) -> tuple[np.ndarray, Batches]:
+    """The teacher's logits for the development set, and the texts that they answer."""
+    dev, teacher = lesson.teacher_data.of_task.dev, lesson.teacher
     if isinstance(teacher, soft_labels.SoftLabels):
-        logits, dev = teacher.dev, teacher.dev_set(data.dev)
-    else:
-        logits = training.predict_logits(teacher, dev)
+        return teacher.dev, teacher.dev_set(dev)
+    return training.predict_logits(teacher, dev), dev
+
+
+def _missed(logits: np.ndarray, dev: Batches, student: keras.Model) -> float:
+    """The share of the variance of the teacher's logits t that the student's, s, lack.
+
+    sum |t - s|^2 / sum |t - mean t|^2 over the rows.
+    """
+    errors_made = logits - training.predict_logits(student, dev)
+    return float((errors_made**2).sum() / ((logits - logits.mean(axis=0)) ** 2).sum())
+
+
+def _sharpening(lesson: Lesson, logits: np.ndarray, dev: Batches) -> float:
+    """1, or the temperature that calibrates a teacher whose answers are nearly uniform."""
+    if not lesson.teacher_data.of_task.task.traits.exclusive:
+        return 1.0
     labels = analysis.gold_labels(dev.encoded)
     logits, labels = logits[labels >= 0], labels[labels >= 0]  # of words their first pieces
     share = analysis.entropy_share(logits)
@@ -265,6 +291,7 @@ def build_stage(
         optimizers.build(stage, updates),
         loss_weights=stage.loss_weights or None,
         gradient_accumulation=stage.gradient_accumulation,
+        lr_multipliers=_KEPT_WORDS if _keeps_words(lesson, student, kept_layers) else None,
         dropout=not noisy,
     )
     fit = functools.partial(training.fit, distiller, train, epochs=epochs)
@@ -283,6 +310,20 @@ def build_stage(
         lambda folder, description: fit(folder=folder, description=description),
         distiller.projections,
     )
+
+
+def _keeps_words(lesson: Lesson, student: keras.Model, kept_layers: tuple[int, ...] | None) -> bool:
+    """Whether the word vectors stay those of the teacher, whose vocabulary was cut.
+
+    Most of its pieces occur in no training text: where the others move, they no longer fit.
+    """
+    if kept_layers is None or not isinstance(lesson.teacher, keras.Model):
+        return False
+    widths = {models.config_of(model).hidden_size for model in (student, lesson.teacher)}
+    keeps = len(widths) == 1 and lesson.data.of_task.settings.cut is not None
+    if keeps:
+        _log.info("The word vectors are not trained: most pieces occur in no training text.")
+    return keeps
 
 
 def _transfer(
