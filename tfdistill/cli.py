@@ -62,7 +62,7 @@ def parser(verb: str | None = None) -> base.Parser:
         prog="tfdistill",
         description="From a BERT teacher to a small student in a checked, measured TFLite file.",
         epilog="examples:\n  tfdistill quickstart --teacher bert-base-uncased --data intents.csv\n"
-        "  tfdistill demo",
+        "  tfdistill export ./my-bert --data my.csv --android app/src/main/assets",
     )
     root.set_defaults(execute=None, quiet=False, verbose=False, no_lock=False)
     root.add_argument("--version", action="version", version=f"tfdistill {__version__}")

@@ -68,6 +68,7 @@ COVERED_BY = {
     "test_run/test_indexing.py": "tfdistill/run/index_checks",
     "test_data/test_tables.py": "tfdistill/tasks/table_files",
     "test_data/test_parquet.py": "tfdistill/tasks/sheets tfdistill/tasks/table_limits",
+    "test_cli/test_export_data.py": "tfdistill/commands/export_reuse",
     "test_cli": (
         "tfdistill/commands/benchmarks tfdistill/commands/data tfdistill/commands/export "
         "tfdistill/commands/export_job tfdistill/commands/index tfdistill/commands/models "

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import toys
 
+import export
 from tfdistill import analysis, cli, config, errors, manifest, models, report, results, run, tasks
 from tfdistill.commands import quickstart_plan, quickstart_recipe
 from tfdistill.data import answers, labelled_file, synthetic
@@ -93,6 +94,18 @@ def test_it_tells_what_it_recognised_and_chose(done):
     minutes = re.findall(r"estimated (\S+) minutes, took (\S+)", done.told)
     seconds = (record.estimated_seconds, record.seconds)  # rounded otherwise in the file
     assert [60 * float(one) for one in minutes[0]] == pytest.approx(seconds, abs=4)
+
+
+@pytest.mark.spine
+@pytest.mark.slow
+def test_its_checked_file_goes_into_an_app_as_it_is(done, tmp_path, monkeypatch):
+    file = done.run / "export" / "model.tflite"
+    with monkeypatch.context() as patch:
+        patch.setattr(export, "to_tflite", None)
+        assert cli.main(["export", str(done.run), "--android", str(tmp_path)]) == 0
+    (bundle,) = (tmp_path / "bundles").glob("*/model.tflite")
+    assert bundle.read_bytes() == file.read_bytes()
+    assert [path.name for path in done.run.glob("export*")] == ["export"]
 
 
 @pytest.mark.spine

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         temperature_of,
     )
     from tfdistill.analysis.taggers import MOST_TAGGED_TEXTS, Tagger, fit_gazetteer, fit_tagger
+    from tfdistill.analysis.unnamed_outputs import OutputMatch, match_outputs
 
 __all__ = [
     "MOST_TAGGED_TEXTS",
@@ -59,6 +60,7 @@ __all__ = [
     "JudgedTexts",
     "LinearHead",
     "LinearModel",
+    "OutputMatch",
     "PairedDifference",
     "Tagger",
     "TextFeatures",
@@ -89,6 +91,7 @@ __all__ = [
     "judge",
     "judge_rows",
     "majority_logits",
+    "match_outputs",
     "negative_log_likelihood",
     "pair_features",
     "paired_difference",

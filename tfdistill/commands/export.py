@@ -7,19 +7,23 @@ import contextlib
 import dataclasses
 import pathlib
 import shlex
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors
+from tfdistill import manifest as manifests
 from tfdistill.commands import (
     base,
     export_job,
     export_list,
+    export_reuse,
     export_targets,
     options,
     plan,
     vocabulary_options,
 )
+from tfdistill.data import labelled_file
 from tfdistill.io import locks, work_folder
 from tfdistill.manifest.confidence import moved_coverage
 from tfdistill.results import quantities
@@ -53,7 +57,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--license", metavar="NAME", help="its licence, such as apache-2.0")
     group.add_argument("--card-language", metavar="CODE", help="language of the texts, such as en")
     options.add_allow_weak(parser, "a model that answers near chance")
-    options.add_data(parser, required=False, of_run="model")
+    options.add_data(parser, required=False, of_run="model", one_file=True)
     for field in ("promise_on", "prompt"):
         options.add_field(parser, config.DataConfig, field)
     options.add_json(parser)
@@ -125,9 +129,14 @@ def _pattern(text: str) -> tuple[str, str]:
 
 
 def _execute(args: argparse.Namespace) -> None:
+    if args.data is not None and args.task is None:
+        args.task = labelled_file.name_of(args.data)
     if args.list:
         export_list.execute(args)
         return
+    parser = base.Parser()
+    _arguments(parser)
+    named = export_reuse.named_options(args, parser)
     args.quantize = args.quantize or _usual_quantize(args.model)
     layers = dict(args.layers)
     faults = list(_faults(args, layers))
@@ -136,14 +145,42 @@ def _execute(args: argparse.Namespace) -> None:
     if faults or args.model is None:
         raise errors.ConfigError("\n".join(faults))
     plan.model(args.model, "model", hub=False)
-    if args.task is not None:
-        plan.check_data(options.data_of(args, model=args.model), ["dev"], may_hide_labels=True)
+    further = _check_data(args)
+    request = export_reuse.request_of(args, named)
+    if (checked := export_reuse.checked_folder(args, named, request)) is not None:
+        print(f"{checked}: checked before, and used again", file=sys.stderr)
+        _export(args, checked, layers, further, manifests.read_manifest(checked))
+        return
     target = _target(args)
     with (
         locks.output_lock(target) if args.out is None else contextlib.nullcontext(),
         work_folder.WorkFolder(target, "export").open(resume=True),  # `_target` has checked it
     ):
-        _export(args, target, layers)
+        _export(args, target, layers, further)
+        export_reuse.record(target, request)
+
+
+def _check_data(args: argparse.Namespace) -> list[str]:
+    """Refuses data that the model does not fit; returns what the command says of both at its end.
+
+    Only what is read quickly: the files of the data, and headers of weights.
+    """
+    if args.task is None:
+        if args.android is not None and config.data_of_run(args.model) is None:
+            remedy = "Add --data FILE, the labelled texts of the model."
+            received = "neither data nor a run"
+            raise errors.ConfigError("--android", "texts for the app's checks", received, remedy)
+        return []
+    if args.data is not None:
+        plan.existing(args.data, "--data", hub=False)
+    described = options.data_of(args, model=args.model)
+    settings = plan.check_data(described, ["dev"], may_hide_labels=True)
+    if args.data is None:
+        return []
+    from tfdistill.commands import export_data
+
+    export_data.check_fit(args.model, settings)
+    return export_data.proposal(args.model, settings)
 
 
 def _usual_quantize(model: str | None) -> str:
@@ -154,7 +191,14 @@ def _usual_quantize(model: str | None) -> str:
     return config.ExportConfig.model_fields["quantize"].default
 
 
-def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, str]) -> None:
+def _export(
+    args: argparse.Namespace,
+    target: pathlib.Path,
+    layers: dict[str, str],
+    further: list[str],
+    manifest: Manifest | None = None,
+) -> None:
+    """Writes the file and all other targets; with the manifest of a checked file only these."""
     from export.targets import android_bundle
     from tfdistill import report, results
     from tfdistill.tflite import runtimes
@@ -164,19 +208,28 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     unknown = automatic or args.size_mb is not None  # then the name of the bundle is, too
     device, quantize = next(iter(export_job.formats(args).items()))
     bundle = android_bundle.bundle_name(name, export_job.AUTO if unknown else quantize, device)
+    if manifest is not None:
+        named = manifest.name, manifest.quantization, manifest.device
+        bundle = android_bundle.bundle_name(*named)
     export_targets.check_paths(args, bundle)
-    job = export_job.open_job(args)
     pruned: dict[str, Any] = {}
-    cut = options.section_of(args, vocabulary_options.PLACE)
-    if args.vocab_prune is not None or cut:
-        job, pruned = export_job.prune(job, args.vocab_prune, cut)
-    export_targets.check_model(args, job)
-    job, manifest = export_job.write(args, job, layers, target / "model.tflite", name)
-    written = export_targets.write(args, job, target / manifest.model.file)
-    _write_cards(args, manifest, target, name)
+    written: dict[str, str] = {}
+    fresh = manifest is None
+    if manifest is None or any(getattr(args, name) for name in export_reuse.TARGETS):
+        job = export_job.open_job(args)
+        cut = options.section_of(args, vocabulary_options.PLACE)
+        if args.vocab_prune is not None or cut:
+            job, pruned = export_job.prune(job, args.vocab_prune, cut)
+        export_targets.check_model(args, job)
+        if manifest is None:
+            job, manifest = export_job.write(args, job, layers, target / "model.tflite", name)
+        written = export_targets.write(args, job, target / manifest.model.file)
+        _write_cards(args, manifest, target, name, fresh=fresh)
     model, reported = pathlib.Path(args.model), None
     inside = target.resolve().parent == model.resolve()
-    if inside and (model / results.METRICS_FILE).is_file():  # a folder that is shipped gets none
+    if (
+        fresh and inside and (model / results.METRICS_FILE).is_file()
+    ):  # a folder that is shipped gets none
         reported = report.write(model)[0]
     lines: list[str] = []
     for file in manifest.each_file():
@@ -199,6 +252,7 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     lines += [f"{key}: {value}" for key, value in pruned.items()]
     lines += [f"{name}: {path}" for name, path in written.items()]
     lines.append(f"report: {reported or f'tfdistill report {shlex.quote(str(target))}'}")
+    lines += [f'next: tfdistill predict {shlex.quote(str(target))} "a text"', *further]
     result = {**manifest.model_dump(mode="json"), "also_written": written}
     if pruned:
         result["vocabulary"] = pruned
@@ -206,7 +260,7 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
 
 
 def _write_cards(
-    args: argparse.Namespace, manifest: Manifest, target: pathlib.Path, name: str
+    args: argparse.Namespace, manifest: Manifest, target: pathlib.Path, name: str, *, fresh: bool
 ) -> None:
     from tfdistill.results import model_card
     from tfdistill.run import model_cards
@@ -216,7 +270,8 @@ def _write_cards(
         facts = model_cards.evidence(pathlib.Path(args.model), manifest)
     told = {"name": name, "license": args.license, "language": args.card_language}
     facts = dataclasses.replace(facts, **told)
-    model_cards.write(target, manifest, facts)
+    if fresh:
+        model_cards.write(target, manifest, facts)
     if args.hf is not None:
         model_card.write(args.hf, model_card.of_checkpoint(manifest, facts))
 
@@ -332,19 +387,19 @@ COMMANDS = (
         name="export",
         summary="export a trained model to a checked TFLite file and other formats",
         description="Writes a TFLite file with a signature for each length, checked against the "
-        "model on the development set: beyond the bounds of its quantization nothing is written. "
+        "model: on the development set of its run, or on rows of --data. Beyond the bounds of its "
+        "quantization nothing is written. A file that was checked for the same request is used "
+        "again. "
         "With --list it writes and compares the files of all quantizations; the same command "
         "continues such a list that was stopped.",
         arguments=_arguments,
         execute=_execute,
         usual=(
-            "--out --overwrite --quantize --size-mb --for --lengths --task --data-dir --android "
-            "--list"
+            "--data --android --out --overwrite --quantize --size-mb --for --task --data-dir --list"
         ),
         examples=(
+            "export ./my-bert --data my.csv --android app/src/main/assets",
             "export runs/demo --for cpu,gpu:float32 --out runs/demo-phones",
-            "export ./bert-sst2 --task sst2 --data-dir glue/SST-2 --lengths 32,64 "
-            "--quantize auto --max-drop 0.005 --android app/src/main/assets",
         ),
     ),
 )

@@ -34,7 +34,7 @@ class Job:
     task: TaskSpec | None
     examples: Examples | None  # the development set
     promise_on: str | None  # the file of held-out labelled texts
-    folder: pathlib.Path  # where a run keeps generated data
+    folder: pathlib.Path | None  # where a run keeps generated data; None of a file that is named
     named_lengths: tuple[int, ...] | None = None  # tokens of the signatures, where they are named
     allow_weak: bool = False  # whether the recipe of its run accepts a model near chance
 
@@ -99,6 +99,10 @@ class Job:
         assert self.settings is not None
         return from_config.labelled(self.settings, "train", folder=self.folder)[1]
 
+    def training_set(self) -> EncodedExamples:
+        """The training set as ids."""
+        return self.encode(self._train)
+
     def training_texts(self) -> list[str]:
         """The training texts, second ones included; refused where no task is known."""
         if self.settings is None:
@@ -129,7 +133,7 @@ def open_job(args: argparse.Namespace) -> Job:
     settings = config.data_of_run(args.model)
     if args.task is not None:
         settings = options.data_section(options.data_of(args, model=args.model))
-    folder = pathlib.Path(args.model) / "data"
+    folder = pathlib.Path(args.model) / "data" if args.data is None else None
     promise_on = args.promise_on or (settings.promise_on if settings is not None else None)
     task = examples = None
     if settings is not None:
@@ -138,10 +142,30 @@ def open_job(args: argparse.Namespace) -> Job:
     source.tokenizer = source.tokenizer.replace(prompt=args.prompt)
     if settings is not None and args.prompt is not None:
         settings = settings.model_copy(update={"prompt": args.prompt})
-    if task is not None:
-        source = source.in_order_of(task)
     allow_weak = recipe is not None and recipe.student.allow_weak
-    return Job(source, settings, task, examples, promise_on, folder, args.lengths, allow_weak)
+    job = Job(source, settings, task, examples, promise_on, folder, args.lengths, allow_weak)
+    if settings is None or task is None:
+        return dataclasses.replace(job, task=_task_alone(source, args.model, args.kind))
+    source.in_order_of(task, job.training_set if settings.has_own_labels else None)
+    return job
+
+
+def _task_alone(source: Source, model: str, kind: str | None) -> TaskSpec | None:
+    """The task that a checkpoint describes without data: its outputs for single texts.
+
+    None of a head that has other answers than labels or a number.
+    """
+    from tfdistill import models, tasks
+    from tfdistill.data import labelled_file
+    from tfdistill.weights import head_checks
+
+    head = models.read_head(source.model)
+    kind = kind or head_checks.kind_of(config.model_folder(model), head.kind, head.num_labels)
+    if kind is None or not (tasks.KINDS[kind].gives_probabilities or tasks.KINDS[kind].one_number):
+        return None
+    columns = tasks.KINDS[kind].usual_columns or ("text", "label")
+    name = labelled_file.name_of(pathlib.Path(model).resolve())
+    return tasks.TaskSpec(name, *columns, kind=kind, labels=source.labels)
 
 
 def prune(job: Job, corpus: str | None, cut: dict[str, Any]) -> tuple[Job, dict[str, Any]]:

@@ -258,7 +258,7 @@ def add_data(
     if one_file:
         add_field(group, config.DataConfig, "file", flag="--data", metavar="FILE")
     add_task(group, required=required and not one_file and of_run is None)
-    if not one_file:  # which has --set
+    if not cuts:  # which has --set
         text = "tokens from one window of a long text to the next, for questions (default: half of "
         add_field(group, config.DataConfig, "doc_stride", None, help=f"{text}--max-length)")
     info = config.DataConfig.model_fields["max_length"]
@@ -294,7 +294,7 @@ def data_of(args: argparse.Namespace, model: str | None = None) -> dict[str, Any
         from tfdistill.data import labelled_file
 
         values.setdefault("task", labelled_file.name_of(values["file"]))
-        values["split_seed"] = args.seed
+        values["split_seed"] = SEED if args.seed is None else args.seed
     elif "task" not in values:
         of_run = config.data_of_run(model)
         if of_run is None:

@@ -51,7 +51,8 @@ def _predict(args: argparse.Namespace) -> None:
     if not card.is_file():
         raise errors.ConfigError(
             "RUN", "a run, or an export with its model.json", f"{args.run!r}",
-            "`tfdistill export` writes one.",
+            "If it is a run, continue it with --resume; `tfdistill export MODEL` writes a file of "
+            "a model or a run.",
         )  # fmt: skip
     if args.file is not None and args.text:
         raise errors.ConfigError("--file", "no TEXT beside it", args.file)

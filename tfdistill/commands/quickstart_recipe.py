@@ -215,7 +215,10 @@ def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, st
     named = head_checks.output_names(raw)
     names = [named.get(str(index), "no name") for index in range(count)]
     if not named or head_checks.are_unnamed(enumerate(names)):
-        return True, f"its head has {count} outputs without names, taken in the order of the labels"
+        return (
+            True,
+            f"its head has {count} outputs without names, which its answers match to the labels",
+        )
     if sorted(map(str.casefold, names)) == sorted(map(str.casefold, task.labels)):
         return True, "its labels are those of the data"
     return False, f"its labels are {', '.join(names[:4])}, not those of the data"

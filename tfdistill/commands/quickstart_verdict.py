@@ -52,7 +52,7 @@ def lines_of(
         f"report: {out / 'report.html'}",
         f"again: tfdistill run {recipe} --out {again}",
         f'next: tfdistill predict {run} "a text"',
-        f"      tfdistill export {run} --android android_demo/demo/src/main/assets",
+        f"      tfdistill export {run} --android app/src/main/assets",
     ]
 
 

@@ -191,6 +191,11 @@ class DataConfig(Section):
         return self
 
     @property
+    def has_own_labels(self) -> bool:
+        """Whether the labels are those of the user's files, not of a built-in task."""
+        return any((self.file, self.text_column, self.label_column, self.kind))
+
+    @property
     def gives_vectors(self) -> bool:
         """Whether the task is an embedding."""
         return self.kind is not None and KINDS[self.kind].vectors

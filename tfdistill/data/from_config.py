@@ -123,8 +123,8 @@ def _is_written(settings: config.DataConfig) -> bool:
     return settings.task == synthetic.TASK.name or settings.file is not None
 
 
-def _of_file(settings: config.DataConfig) -> labelled_file.LabelledFile:
-    """Reads and splits the one labelled file of a section."""
+def of_file(settings: config.DataConfig) -> labelled_file.LabelledFile:
+    """Reads and splits the one labelled file of a section, once."""
     assert settings.file is not None
     usual = config.DataConfig.model_fields["label_separator"].default
     options = {
@@ -150,7 +150,7 @@ def _read(
 
 def _declared(settings: config.DataConfig) -> tasks.TaskSpec:
     if settings.file is not None:
-        task = _of_file(settings).task
+        task = of_file(settings).task
         metrics = settings.metrics or task.metrics
         return dataclasses.replace(task, metrics=metrics, primary_metric=metrics[0])
     columns = settings.text_column or settings.label_column
@@ -260,7 +260,7 @@ def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -
             if settings.task == synthetic.TASK.name:
                 synthetic.write_task(temporary)
             else:
-                read = _of_file(settings)
+                read = of_file(settings)
                 read.write(temporary, languages=settings.cut is not None)
                 section = read.section(temporary)
                 section = {name: section[name] for name in section.keys() - {"dir", "promise_on"}}
@@ -277,7 +277,7 @@ def train_and_dev(
     labelled file, which is split and not written.
     """
     if folder is None and settings.file is not None:
-        task, sets = declared_task(settings), _of_file(settings).sets
+        task, sets = declared_task(settings), of_file(settings).sets
         train, dev = (dataclasses.replace(sets[name], spec=task) for name in ("train", "dev"))
         return task, train.first(settings.train_limit), dev.first(settings.dev_limit)
     source = source_of(settings, folder)
@@ -357,13 +357,18 @@ def labelled(
 ) -> tuple[tasks.TaskSpec, tasks.Examples]:
     """Reads a labelled split of a data section; of a cross-fitted one "dev" has no labels.
 
-    A run has written generated data into `folder`. With `may_hide_labels` a table may lack its
+    A run has written generated data into `folder`; without one a labelled file is split and not
+    written. With `may_hide_labels` a table may lack its
     labels; the examples then have none. `of_run` is the section of the run that the labels come
     from, where the split is a file whose columns have other names. Returns the task, with its
     labels, too.
     """
     if _is_written(settings) and settings.dir is None and folder is not None:
         settings = settings.model_copy(update={"dir": str(folder)})
+    if settings.file is not None and settings.dir is None and folder is None:
+        task = declared_task(settings)
+        rows = dataclasses.replace(of_file(settings).sets[split], spec=task)
+        return task, rows.first(settings.dev_limit)
     source = source_of(settings)
     task = task_of(settings if of_run is None else of_run, source)
     if of_run is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,16 @@ class Source:
         longest = min(settings.max_length, self.max_length)
         return task_data.encode(settings, tokenizer, examples, longest)
 
-    def in_order_of(self, task: tasks.TaskSpec) -> Source:
-        """Puts outputs and names into the order of a task's labels; returns the source."""
-        training.align_labels(self.model, self.labels, task)
+    def in_order_of(
+        self,
+        task: tasks.TaskSpec,
+        examples: Callable[[], batches.EncodedExamples] | None = None,
+    ) -> Source:
+        """Puts outputs and names into the order of a task's labels; returns the source.
+
+        For `examples` see `training.align_labels`.
+        """
+        training.align_labels(self.model, self.labels, task, examples)
         self.labels = task.labels  # together: a second call changes nothing
         return self
 

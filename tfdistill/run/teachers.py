@@ -274,7 +274,9 @@ def load_classifier(
     if fresh_head:
         training.start_at_numbers(loaded.model, data.train_examples)
     else:
-        training.align_labels(loaded.model, loaded.labels, data.task)
+        # Built-in tasks have an order of their own, which such models follow.
+        rows = (lambda: data.train.encoded) if data.settings.has_own_labels else None
+        training.align_labels(loaded.model, loaded.labels, data.task, rows)
     return loaded.model
 
 

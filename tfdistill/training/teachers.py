@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import config, errors, models, tasks, weights
+from tfdistill import analysis, config, errors, models, tasks, weights
 from tfdistill.data import parallel
 from tfdistill.data.batches import Batches
 from tfdistill.io import arrays, files, storage
+from tfdistill.models import predict_logits
 from tfdistill.tasks import schemes
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.weights import head_checks
@@ -87,18 +88,30 @@ def load_teacher(
     return loaded.model
 
 
-def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks.TaskSpec) -> None:
+def align_labels(
+    model: keras.Model,
+    labels: tuple[str, ...] | None,
+    task: tasks.TaskSpec,
+    examples: Callable[[], EncodedExamples] | None = None,
+) -> None:
     """Puts a classifier's outputs into the order of the task's label names, see `label_order`.
 
     Args:
       model: The classifier, changed in place: once, since `labels` no longer describe it then.
       labels: Its label names, in the order of its outputs.
       task: Names the labels in the wanted order.
+      examples: Gives labelled examples, by whose answers outputs with names such as LABEL_0 are
+        matched to the labels (`analysis.match_outputs`); None takes them in order.
 
     Raises:
-      TeacherError: If the names, or their number, differ from the task's.
+      TeacherError: If the names, or their number, differ from the task's, or another match of
+        outputs without names fits the examples about as well.
     """
     order = label_order(model, labels, task)
+    names = () if task.traits.nameless or labels is None else labels
+    others = names and sorted(names) != sorted(task.labels)
+    if examples is not None and others and head_checks.are_unnamed(enumerate(names)):
+        order = _order_by_answers(model, task, examples())
     if order is None:
         return
     classifier = model.get_layer(models.read_head(model).layer)
@@ -106,6 +119,33 @@ def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks
     for weight in classifier.weights:
         if weight.name.rsplit("/", 1)[-1] in ("kernel:0", "bias:0"):
             weight.assign(weight.numpy()[..., order])
+
+
+def _order_by_answers(
+    model: keras.Model, task: tasks.TaskSpec, examples: EncodedExamples
+) -> list[int]:
+    """The output for each label by the answers to labelled examples, 300 or 20 a label."""
+    number = min(len(examples), max(_FEWEST_MATCHED, _MATCHED_A_LABEL * task.num_labels))
+    rows = np.random.default_rng(0).permutation(len(examples))[:number]
+    chosen = examples.select(np.sort(rows))
+    gold, logits = chosen.labels, predict_logits(model, Batches(chosen, shuffle=False))
+    assert gold is not None
+    if task.traits.many_classes:
+        answers, gold = logits > 0, gold > 0
+    else:
+        logits, gold = logits[gold >= 0], gold[gold >= 0]  # of words also their other tokens
+        classes = np.arange(task.num_labels)
+        answers = logits.argmax(axis=1)[:, None] == classes
+        gold = gold[:, None] == classes
+    match = analysis.match_outputs(answers, gold)
+    names = [f"LABEL_{i} is {name}" for i, name in zip(match.order, task.labels, strict=True)]
+    more = len(names) - _MOST_NAMED
+    shown = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    _log.info(
+        f"labels by the answers to {number} labelled rows: {shown}; {match.right:.1%} of the rows "
+        f"are right, {match.next_right:.1%} by the next best match"
+    )
+    return match.order
 
 
 def label_order(
@@ -168,6 +208,8 @@ def label_order(
 _log = logging.getLogger(__name__)
 
 BLOCK = 8192  # examples of a unit of work
+_FEWEST_MATCHED, _MATCHED_A_LABEL = 300, 20  # examples, by which outputs are matched to labels
+_MOST_NAMED = 12  # labels of a message
 _BATCH = 64
 _LOGITS = "logits"
 _SEEN = ("ids", "offsets", "types", "pad_id")  # what a teacher sees of examples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -86,6 +87,19 @@ _PROBLEMS = {  # what config.json calls the task of a classifier of whole texts
     "multi_label": "multi_label_classification",
     "regression": "regression",
 }
+
+
+def kind_of(folder: str, head: str, num_outputs: int) -> str | None:
+    """The kind of task that a checkpoint's head and config.json describe; None of other heads."""
+    if head not in OTHER_CLASSIFIERS:
+        return None
+    if not HEAD_KINDS[head].of_texts:
+        return head
+    told = read_json(pathlib.Path(folder) / CONFIG_FILE, required=False).get("problem_type")
+    usual = "regression" if num_outputs == 1 else "classification"
+    return next((kind for kind, problem in _PROBLEMS.items() if problem == told), usual)
+
+
 _IDENTITY = "torch.nn.modules.linear.Identity"
 
 
