@@ -1,5 +1,5 @@
-// Names for screen readers where the theme has none, wide tables that the keyboard can scroll, names
-// of options that do not break at their hyphens, and comments of commands as elements of their own.
+// Names for screen readers where the theme has none, wide tables that the keyboard can scroll, and
+// names of options that do not break at their hyphens.
 function nameLandmarks() {
   for (const nav of document.querySelectorAll("nav.md-nav[aria-labelledby]")) {
     const label = nav.querySelector(".md-nav__title")?.textContent.trim();
@@ -13,9 +13,6 @@ function nameLandmarks() {
   for (const table of document.querySelectorAll(".md-typeset__scrollwrap")) table.tabIndex = 0;
   for (const code of document.querySelectorAll("td code")) {
     wrapParts(code, /(?<![\w-])(--?[a-z][a-z0-9-]*)/, "option");
-  }
-  for (const line of document.querySelectorAll("pre code .go")) {
-    wrapParts(line, /(?<=\S\s{2,})(#\s.*)$/, "comment");
   }
 }
 function wrapParts(element, pattern, name) {

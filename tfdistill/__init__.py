@@ -6,10 +6,12 @@ The names below are the public entry points; they import TensorFlow when first u
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
 from tfdistill._version import __version__
+from tfdistill.io import processes
 from tfdistill.lazy_exports import lazy_exports, refuse_other_export
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     )
     from tfdistill.errors import TfdistillError
     from tfdistill.losses import methods
+    from tfdistill.predictor import Predictor
     from tfdistill.run import run_recipe
     from tfdistill.run.initialise import build_student
     from tfdistill.run.prepare import load_data
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
         initialise_from_teacher,
         lamb,
         load_teacher,
+        predict,
         run_transfer,
         transfer_stages,
     )
@@ -75,6 +79,7 @@ __all__ = [
     "MiniLmDistiller",
     "MobileBertDistiller",
     "PatientDistiller",
+    "Predictor",
     "TfdistillError",
     "TinyBertDistiller",
     "__version__",
@@ -90,6 +95,7 @@ __all__ = [
     "load_recipe",
     "load_teacher",
     "methods",
+    "predict",
     "run_recipe",
     "run_transfer",
     "transfer_stages",
@@ -98,5 +104,7 @@ __all__ = [
 
 __getattr__, __dir__ = lazy_exports(__name__)
 
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's messages of a correct run
+processes.ignore_dated_python()
 if sys.argv[:1] != ["-m"]:  # `python -m tfdistill`: __main__ takes the working directory out
     refuse_other_export()

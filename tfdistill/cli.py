@@ -142,10 +142,10 @@ def _main(argv: Sequence[str]) -> int:
     except ImportError as error:
         print(f"tfdistill: {error}", file=sys.stderr)
         return 1
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if args.verbose else "3")
+    if args.verbose:
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
     if args.no_lock:
         os.environ[locks.VARIABLE] = "1"  # the programs that it starts read it too
-    processes.ignore_dated_python()
     files.remove_leftovers()
     with processes.interruptible(), base.messages(verbose=args.verbose):
         return _run(args, chosen)
@@ -265,7 +265,7 @@ def _explained(
     error: BaseException, args: argparse.Namespace, command: base.Parser
 ) -> tuple[str, int]:
     if isinstance(error, errors.TfdistillError):
-        text = str(error)
+        text = command.in_options(str(error))
         typed = {assignment.partition("=")[0] for assignment in getattr(args, "set", ())}
         text = "\n".join([text, *command.options_of(text, typed)])
         return text, 2 if isinstance(error, _MISUSE) else 1

@@ -50,6 +50,10 @@ class ConfigError(TfdistillError, ValueError):
     """A recipe, preset or option is not valid."""
 
 
+class ArgumentTypeError(ConfigError, TypeError):
+    """An argument has another type than the function takes."""
+
+
 class ShapeError(TfdistillError, ValueError):
     """Tensors or architectures do not fit together."""
 
@@ -121,6 +125,25 @@ def explain(what: object, expected: object, received: object, remedy: object = "
     """
     message = f"{what}: expected {expected}, received {received}."
     return f"{message} {remedy}" if remedy else message
+
+
+def check_types(**arguments: tuple[object, type | tuple[type, ...]]) -> None:
+    """Refuses arguments of other types: ``check_types(student=(student, keras.Model))``.
+
+    Raises:
+      ArgumentTypeError: With the first argument that is none of its types.
+    """
+    for name, (value, expected) in arguments.items():
+        if not isinstance(value, expected):
+            kinds = expected if isinstance(expected, tuple) else (expected,)
+            shown = " or ".join(map(_type_name, kinds))
+            received = shortened(f"{value!r}, a {_type_name(type(value))}")
+            raise ArgumentTypeError(name, f"a {shown}", received)
+
+
+def _type_name(kind: type) -> str:
+    name = kind.__qualname__
+    return name if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]} {name}"
 
 
 def bounded(message: str) -> str:

@@ -120,6 +120,11 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
       ManifestError: If the manifest is missing or damaged, or answers no texts of this kind.
       ConfigError: If the file does not promise such an error, or `threads` is not at least 1.
       ModelFileError: If LiteRT cannot open the file.
+
+    Examples:
+      >>> with tfdistill.Predictor("student") as predictor:  # an export
+      ...     predictor.predict("a gripping film").label in ("negative", "positive")
+      True
     """
 
     def __init__(

@@ -69,6 +69,7 @@ class ExportRequest:
         self, model: keras.Model, path: files.Path, **options: Unpack[ExportOptions]
     ) -> None:
         """Spells the quantizations out, and takes from the data what is not named."""
+        errors.check_types(model=(model, keras.Model))
         check_options(options)
         self.model, self.path = model, path
         vars(self).update(dict.fromkeys(ExportOptions.__annotations__), **{**DEFAULTS, **options})

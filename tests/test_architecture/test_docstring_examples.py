@@ -19,8 +19,10 @@ def public_things():
     methods = tfdistill.methods
     things = {
         f"{package.__name__}.{name}": getattr(package, name)
-        for package in (tfdistill, export)
-        for name in sorted(package.__all__, key=lambda name: (name not in FILES, name))
+        for package, name in sorted(
+            ((package, name) for package in (tfdistill, export) for name in package.__all__),
+            key=lambda pair: (pair[1] not in FILES, pair[0].__name__ == "export", pair[1]),
+        )
         if name not in NO_EXAMPLE
     }
     for name, function in inspect.getmembers(methods, inspect.isfunction):

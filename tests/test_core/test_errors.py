@@ -8,6 +8,7 @@ from tfdistill import errors
 
 BUILT_IN = {
     "AbsentSplitError": ValueError,
+    "ArgumentTypeError": TypeError,
     "ConfigError": ValueError,
     "ShapeError": ValueError,
     "DataError": ValueError,

@@ -1,8 +1,11 @@
+import logging
 import os
 import signal
 import subprocess
 import sys
 import time
+
+from tfdistill.io import processes
 
 CHILD = (
     "import os, sys, time\nfrom tfdistill.io import processes\n"
@@ -68,3 +71,28 @@ def test_a_second_interruption_ends_a_process_that_cleans_up():
     assert child.stderr.read() == b"tfdistill: interrupted\n"
     for stream in (child.stdout, child.stderr):
         stream.close()
+
+
+def test_what_a_correct_run_of_tensorflow_says_is_dropped_and_nothing_else():
+    records = []
+    log, handler = logging.getLogger("tensorflow"), logging.Handler()
+    handler.emit = records.append
+    log.addHandler(handler)
+    try:
+        with processes.without_log("is slow compared"):
+            log.warning("`on_train_batch_end` is slow compared to %s", "it")
+            log.warning("another")
+        log.warning("is slow compared")
+    finally:
+        log.removeHandler(handler)
+    assert [record.getMessage() for record in records] == ["another", "is slow compared"]
+
+
+def test_python_imports_tensorflow_without_its_messages():
+    program = "import tfdistill; from tfdistill import models; models.preset('bert_tiny')"
+    environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; import tensorflow as tf; tf.constant(1)"],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == ""

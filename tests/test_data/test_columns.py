@@ -67,23 +67,23 @@ TWO = {"title": TEXTS, "abstract": SECOND, "topic": KINDS, "level": KINDS}
 LABELS = {"text": TEXTS, "klass": KINDS}
 # Columns, what is named, what the message says.
 ASKED = [
-    (TWO, {}, r"2 that may be: title .* abstract .*--text-column 'title'.*--pair-column 'abstract"),
-    ({"title": TEXTS, "text": REPEATED, "label": KINDS}, {}, "such as --text-column 'text'"),
-    ({"Summary": TEXTS, "Text": SECOND, "Score": KINDS}, {}, "such as --text-column 'Text'"),
-    ({"title": TEXTS, "text": [""] * 60, "label": KINDS}, {}, "such as --text-column 'text'"),
+    (TWO, {}, r"2 that may be: title .* abstract .*text_column='title'.*pair_column='abstract"),
+    ({"title": TEXTS, "text": REPEATED, "label": KINDS}, {}, "such as text_column='text'"),
+    ({"Summary": TEXTS, "Text": SECOND, "Score": KINDS}, {}, "such as text_column='Text'"),
+    ({"title": TEXTS, "text": [""] * 60, "label": KINDS}, {}, "such as text_column='text'"),
     ({"title": TEXTS, "abstract": SECOND, "extra": REPEATED, "e": SECOND}, {"pair": "e"},
-     r"--text-column 'title'\.$"),
-    ({"first": SCORES, "second": SCORES}, {}, r"--text-column 'first'\.$"),
-    ({"text": TEXTS, "level": KINDS, "colour": KINDS}, {}, r"level .*--label-column 'level'"),
-    (TWO, {"text": "abstract", "label": "topics"}, "--label-column: .* Did you mean 'topic'"),
-    ({"text": TEXTS, "colour": KINDS, "film_sentiment": KINDS}, {}, "--label-column 'film_senti"),
+     r"text_column='title'\.$"),
+    ({"first": SCORES, "second": SCORES}, {}, r"text_column='first'\.$"),
+    ({"text": TEXTS, "level": KINDS, "colour": KINDS}, {}, r"level .*label_column='level'"),
+    (TWO, {"text": "abstract", "label": "topics"}, "label_column: .* Did you mean 'topic'"),
+    ({"text": TEXTS, "colour": KINDS, "film_sentiment": KINDS}, {}, "label_column='film_senti"),
     ({"text": TEXTS, "toxic": BITS, "insult": BITS}, {}, r"several labels a text.*with \| between"),
     # No other column becomes the label in silence.
     ({"text": TEXTS, "label_id": ["0", "1", "2"] * 20, "lang": KINDS}, {}, "'label_id'"),
     ({"text": TEXTS, "target_idx": ["0", "1", "2"] * 20, "split": KINDS}, {}, "'target_idx'"),
     ({"text": TEXTS, "answer_yes_no": ["yes", "no"] * 30, "channel": KINDS}, {}, "'answer_yes_no"),
-    ({"text": TEXTS, "id": IDS, "split": KINDS}, {}, "--label-column"),
-    (LABELS | {"lang": KINDS}, {}, "such as --label-column 'klass'"),
+    ({"text": TEXTS, "id": IDS, "split": KINDS}, {}, "label_column"),
+    (LABELS | {"lang": KINDS}, {}, "such as label_column='klass'"),
 ]  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def test_words_with_tags_are_no_texts_with_labels(tmp_path):
     rows = [{"tokens": text.split(), "tags": ["O"] * 5, "text": text} for text in TEXTS]
     table = table_of_json(tmp_path, rows)
     assert columns.choose_roles(table, label="tags").text == "text"
-    with pytest.raises(errors.DataError, match=r"lists in 'tokens', 'tags'.*--kind token"):
+    with pytest.raises(errors.DataError, match=r"lists in 'tokens', 'tags'.*kind=.token"):
         columns.choose_roles(table, text="tokens", label="tags")
     del table.columns["text"]
     with pytest.raises(errors.DataError):

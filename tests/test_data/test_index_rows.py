@@ -38,7 +38,7 @@ def test_plain_text_has_a_text_a_line_and_no_answers(tmp_path):
         ("a.csv", "text\n", "at least one row"),
         ("a.csv", "", "text"),
         ("a.csv", 'text,other\n"  ",x\n', "expected at least one text, received none"),
-        ("a.csv", "question\nx\n", "a column 'text', received .* --text-column"),
+        ("a.csv", "question\nx\n", "a column 'text', received .* text_column"),
         ("a.txt", " \n\n", "expected at least one text, received none"),
         ("a.jsonl", '{"text": "' + "x" * 100_001 + '"}\n', "line 1: expected a text of at most"),
         ("a.jsonl", '{"text": "a"}\n{"text": [1]}\n', "a string or a number, received list"),

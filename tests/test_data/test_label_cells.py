@@ -90,7 +90,7 @@ def test_a_cell_that_cannot_be_meant_is_refused_with_its_row(cells, row, fact):
 )
 def test_a_structured_cell_among_names_is_a_name_only_on_request(cell):
     for kind in (None, "multi_label"):
-        with pytest.raises(errors.DataError, match=rf"^line 2: .*{FORM}.*--kind classification"):
+        with pytest.raises(errors.DataError, match=rf"^line 2: .*{FORM}.*kind=.classification"):
             judge(["joy", "love", cell] * 5, kind)
     assert judge(["joy", "love", cell] * 5, "classification")[0][2] == cell
 
@@ -145,13 +145,13 @@ def test_decimal_commas_are_numbers(cells):
     assert judge(cells, "classification")[0] == cells
 
 
-WHOLE = r"--kind: .*classification .* or regression"
+WHOLE = r"data.kind: .*classification .* or regression"
 # Cells, what the message says, the kind that makes them plain.
 ASKED = [
     (list(map(str, range(21))), WHOLE, "regression"),
     ([f"{n}.0" for n in range(40)], WHOLE, "regression"),
-    (["1", "2", "1,2"], r"^line 2, --kind: .*decimal comma.*multi_label", "multi_label"),
-    *((["red", f"red{mark}blue", "blue"], rf"^line 1, --kind: .*'red{mark}blue'", "classification")
+    (["1", "2", "1,2"], r"^line 2, data.kind: .*decimal comma.*multi_label", "multi_label"),
+    *((["red", f"red{mark}blue", "blue"], rf"^line 1, .*'red{mark}blue'", "classification")
       for mark in (" and ", "_", " - ", " ", "::")),
 ]  # fmt: skip
 
@@ -175,7 +175,9 @@ def test_names_that_few_parts_make_are_refused_with_the_row(mark):
     swapped = ["joy", *map(mark.join, [("anger", "hope"), ("love", "fear"), ("hope", "anger")])]
     for cells in (ordered, swapped, [*ordered[:2], "joy", ordered[3]]):
         for kind in (None, "multi_label")[: 1 + (mark != ", ")]:  # which is the usual one
-            with pytest.raises(errors.ConfigError, match=r"^line [01], --kind: .*classification"):
+            with pytest.raises(
+                errors.ConfigError, match=r"^line [01], data.kind: .*classification"
+            ):
                 judge(cells * 5, kind)
         assert judge(cells * 5, "classification")[0] == cells * 5
     assert judge(ordered * 5, "multi_label", mark.strip())[1].separator == mark.strip()

@@ -77,7 +77,7 @@ def test_unusable_labels_are_refused(tmp_path, rows, told):
         labelled_file.read_labelled_file(
             write(tmp_path / "x.csv", rows), "mine", text="text", label="label"
         )
-    with pytest.raises(errors.ConfigError, match=r"several labels a text, .* add --kind multi_"):
+    with pytest.raises(errors.ConfigError, match=r"several labels a text, .* add kind=.multi_"):
         labelled_file.read_labelled_file(write(tmp_path / "x.csv", ROWS), "mine", separator=";")
 
 

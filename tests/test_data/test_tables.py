@@ -203,7 +203,7 @@ REFUSED = [
     ("x.parquet", b"text", "a Parquet file"),
     ("x.xml", "text\na\n", r"one of \.tsv, \.csv, \.jsonl.*received \.xml"),
     ("x.zip", b"PK", r"received \.zip\. Unpack an archive"),
-    ("x.json", "[]", "an object a line.*--kind token"),
+    ("x.json", "[]", "an object a line.*kind='token'"),
     ("x", b"PK", "a name without suffix"),
 ]  # fmt: skip
 

@@ -61,7 +61,7 @@ REFUSED = [
     (REGRESSION, ["1700000001", "1700000002"], "line 2, .*numbers that float32 holds"),
     (REGRESSION, ["1e-50", "0"], "line 2, .*numbers that float32 holds"),
     (REGRESSION, ["1", "1e39"], r"line 3, .*a number up to 3.4e\+38, .* '1e39'"),
-    (dataclasses.replace(TASK, labels=()), ["a|b", "a", "b"], "--kind multi_label"),
+    (dataclasses.replace(TASK, labels=()), ["a|b", "a", "b"], "kind='multi_label'"),
 ]  # fmt: skip
 
 

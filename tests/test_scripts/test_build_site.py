@@ -2,13 +2,16 @@
 
 import pathlib
 import sys
+import time
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.append(str(ROOT / "scripts"))
+sys.path.append(str(ROOT / "tests" / "test_report"))
 
 import build_site  # noqa: E402
+import chromium  # noqa: E402
 
 GOOD = {
     "index.html": '<h1 id="top">A</h1> <a href="#top">a</a> <a href="guides/b.html#part">b</a>'
@@ -77,3 +80,23 @@ def test_a_public_name_that_the_first_page_leaves_out_is_named():
     assert build_site.unlisted(names, index.replace("[`adamw`]", "")) == [
         "tfdistill.adamw is not in the list of the reference"
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(chromium.find() is None, reason="needs Chromium: scripts/runtimes")
+def test_the_search_of_a_folder_runs_without_a_server(tmp_path):
+    """As the theme does: a worker of an address, messages both ways, the first before it runs."""
+    shim = ROOT / "docs" / "iframe-worker.js"
+    (tmp_path / "worker.js").write_text("addEventListener('message', e => postMessage(e.data + 1))")
+    (tmp_path / "page.html").write_text(
+        f"<body><script src='{shim.as_uri()}'></script><script>\n"
+        "const worker = new Worker(new URL('worker.js', location));\n"
+        "worker.addEventListener('message', e => (document.title = e.data));\n"
+        "worker.postMessage(20);</script>"
+    )
+    with chromium.browser() as tab:
+        tab.open(tmp_path / "page.html")
+        deadline = time.monotonic() + chromium.PATIENCE_S
+        while tab.run("document.title") != "21" and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert (tab.run("document.title"), tab.complaints()) == ("21", [])

@@ -13,6 +13,7 @@ import logging
 import math
 import os
 import re
+import shlex
 import sys
 import textwrap
 import types
@@ -21,6 +22,7 @@ from typing import Any, NoReturn, TextIO
 
 from tfdistill import errors
 
+_KEYWORD = re.compile(r"""\b([a-z_]+)=('[^']*'|"[^"]*")""")
 _HELP_WIDTH = 78  # of argparse, in a terminal of 80 columns
 
 
@@ -163,6 +165,17 @@ class Parser(argparse.ArgumentParser):
             if fnmatch.fnmatchcase(key, getattr(action, "key", ""))
             or getattr(action, "key", "") == f"data.{key}"
         ]
+
+    def in_options(self, text: str) -> str:
+        """Writes the keywords of Python in a message, such as kind='token', as options."""
+        keys = ((action, getattr(action, "key", "")) for action in self._actions)
+        flags = {k.removeprefix("data."): a.option_strings for a, k in keys if k[:5] == "data."}
+
+        def option(match: re.Match[str]) -> str:
+            names, value = flags.get(match[1]), match[2].strip("'\"")
+            return f"{names[-1]} {shlex.quote(value)}" if names else match[0]
+
+        return _KEYWORD.sub(option, text)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

@@ -6,6 +6,7 @@ import copy
 import functools
 import importlib.resources
 import logging
+import os
 import pathlib
 import types
 import typing
@@ -78,7 +79,8 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
       >>> recipe.data.max_length, recipe.seeds
       (64, (1, 2))
     """
-    path = find_recipe(source)
+    errors.check_types(source=(source, (str, os.PathLike)))
+    path = find_recipe(os.fspath(source))
     return parse_recipe(_read_recipe(path), overrides, source=path.name)
 
 

@@ -8,7 +8,7 @@ batches that it would have seen.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,9 @@ _LABELS = "labels of tokens"  # no feature has this name
 
 class Batches:
     """Batches over encoded examples.
+
+    ``len`` is the number of batches of an epoch, and iterating gives those of the first one, as
+    `batch` makes them.
 
     Attributes:
       encoded: The examples.
@@ -118,6 +121,12 @@ class Batches:
         # Sorted lengths are the same in every epoch, and so are the cuts: a constant number of
         # batches. (Dropped examples differ by epoch, but without a budget only counts matter.)
         self.steps_per_epoch = len(self._cuts(self._order(0)))
+
+    def __len__(self) -> int:
+        return self.steps_per_epoch
+
+    def __iter__(self) -> Iterator[tuple[Any, ...] | dict[str, np.ndarray]]:
+        return map(self.batch, self.plan())
 
     def plan(self, epoch: int = 0) -> list[np.ndarray]:
         """Returns the batches of an epoch: example indices, int64, every example exactly once.

@@ -45,7 +45,7 @@ _SPLIT_WORDS = frozenset("dev fold partition split subset test train".split())
 _RARELY_LABEL = _SPLIT_WORDS | frozenset("lang language locale source".split())
 _CONVERSATIONS = frozenset("chat conversation conversations dialog dialogue messages turns".split())
 _TAGS_REMEDY = (
-    "Words with tags: `ner_tags` beside the lists of words, or columns of CoNLL (--kind token)."
+    "Words with tags: `ner_tags` beside the lists of words, or columns of CoNLL (kind='token')."
 )
 _LONGEST_NAME = 5  # words of the name of a column; more are a sentence
 _LOOKED_AT = 100_000  # cells, spread over the column
@@ -136,17 +136,19 @@ def choose_roles(
 
     A column that is called text or label is never passed over for another one in silence: not
     because its values repeat, or could not be read. Where it is not clear which
-    column is meant the message names the option to give; texts that are lists, such as those of
+    column is meant the message names the one to give; texts that are lists, such as those of
     words, and cells that cannot be read are refused.
     """
-    named_columns = {"--text-column": text, "--pair-column": pair, "--label-column": label}
+    named_columns = {"text_column": text, "pair_column": pair, "label_column": label}
     for option, name in named_columns.items():
         if name is not None and name not in table.columns:
             hint = errors.nearest(name, table.columns)
             listed = ", ".join(table.columns)
             if name in table.unusable:
                 raise errors.DataError(table.unusable[name])
-            raise errors.ConfigError(option, f"one of the columns {listed}", repr(name), hint)
+            raise errors.ConfigError(
+                f"data.{option}", f"one of the columns {listed}", repr(name), hint
+            )
     for name, fault in table.unusable.items():
         of_texts = _says_text(name) or _last_word(name) in _CONVERSATIONS
         if (of_texts and text is None) or (_names_labels(name) and label is None):
@@ -164,10 +166,10 @@ def choose_roles(
         free = [name for name in free if name not in (text, pair)]
         blank = [name for name in free if _says_text(name) and not any(table.columns[name])]
         if text is None or (blank and not _says_text(text)):
-            also = "--pair-column" if pair is None and texts else None
+            also = "pair_column" if pair is None and texts else None
             likely = texts or [name for name in free if not _names_labels(name)]
             likely = sorted([*likely, *blank], key=lambda name: not _says_text(name))
-            raise _unclear(table, "--text-column", likely, "texts", also)
+            raise _unclear(table, "text_column", likely, "texts", also)
     if label is None:
         others = [name for name in free if name not in texts and not _is_beside(name)]
         others = [name for name in others if len(set(table.columns[name])) > 1] or others
@@ -175,7 +177,7 @@ def choose_roles(
         if label is None or (len(free) > 1 and _last_word(label) in _RARELY_LABEL):
             likely = sorted(others or free, key=lambda name: _last_word(name) in _RARELY_LABEL)
             likely = sorted(likely, key=lambda name: not _names_labels(name))
-            raise _unclear(table, "--label-column", likely, "labels")
+            raise _unclear(table, "label_column", likely, "labels")
     return Roles(text, pair, label)
 
 
@@ -249,9 +251,9 @@ def _unclear(
     )
     received = f"{len(candidates)} that may be: {shown}" if len(candidates) > 1 else shown
     example = candidates[0] if candidates else "NAME"
-    hint = f"Name it, such as {option} {example!r}"
+    hint = f"Name it, such as {option}={example!r}"
     if also and len(candidates) > 1:
-        hint += f"; if two are read together, also {also} {candidates[1]!r}"
+        hint += f"; if two are read together, also {also}={candidates[1]!r}"
     marked = [name for name in candidates if {*table.columns[name]} == {"0", "1"}]
     if what == "labels" and len(marked) > 1:
         hint += (

@@ -159,9 +159,7 @@ def _declared(settings: config.DataConfig) -> tasks.TaskSpec:
     if settings.kind or columns:
         return _own_task(settings)
     if settings.task is None:
-        raise errors.ConfigError(
-            "data.task", "a task", "none", "Name one with --set data.task=NAME."
-        )
+        raise errors.ConfigError("data.task", "a task", "none", "Name one.")
     built_in = settings.task == synthetic.TASK.name
     task = synthetic.TASK if built_in else tasks.task(settings.task)
     expected = f"none with the built-in task {settings.task}"
@@ -253,7 +251,7 @@ def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -
             f"folder of task {settings.task}",
             "the folder with its files",
             "none",
-            "Give it with --set data.dir=FOLDER (recipes) or --data-dir FOLDER.",
+            "Name it: dir='FOLDER'.",
         )
     if not folder.is_dir():  # a resumed run reads what is there
         with files.atomic_folder(folder) as temporary:

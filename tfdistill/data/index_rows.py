@@ -40,7 +40,7 @@ def read_rows(
                 f"{file}",
                 "a column 'text'",
                 f"the columns {listed_names}",
-                "Name the column of the texts with --text-column.",
+                "Name the column of the texts: text_column='NAME'.",
             )
         text_column = text_column or "text"
         columns = [text_column] if answer_column is None else [text_column, answer_column]

@@ -160,7 +160,7 @@ def read_labelled_file(
     """
     kinds = [name for name, traits in tasks.KINDS.items() if traits.in_one_file]
     if kind is not None and kind not in kinds:
-        remedy = "Questions and pairs for vectors need a file for each split: --data-dir."
+        remedy = "Questions and pairs for vectors need a file for each split, in a folder."
         raise errors.ConfigError("data.kind", f"one of {', '.join(kinds)}", kind, remedy)
     path = pathlib.Path(path)
     tagged = kind == _TAGGED or (kind is None and _is_tagged(path))
@@ -186,7 +186,7 @@ def read_labelled_file(
             f"a pair, in {groups.max() + 1} groups: {_CROSSED if together else _GROUPED}"
         )
     if task.primary_metric == "macro_f1":
-        weighted = "; --class-weights balanced makes rare labels count as much in training"
+        weighted = "; balanced class weights make rare labels count as much in training"
         notes.append(
             "metric: macro_f1, because a label is rare and accuracy would hide it"
             + ("" if together else weighted)
@@ -196,8 +196,8 @@ def read_labelled_file(
             f"data file {path}",
             f"at least {FEWEST_ROWS} different texts",
             len(rows),
-            "Fewer cannot be split. Of single texts with one label each, two of each label are "
-            "enough for quickstart, without --student, --finetune, --class-weights and budgets.",
+            "Fewer cannot be split. Of single texts with one label each, `tfdistill quickstart` "
+            "takes two of each label, where no option chooses student or training.",
         )
     if other is not None:
         read, none = unlabelled.read_unlabelled(task, [other]), everything.select([])
@@ -254,7 +254,7 @@ def _read_table(
             "label_separator",
             "several labels a text",
             f"{chosen} ({judged.why})",
-            "Leave it out, or add --kind multi_label.",
+            "Leave it out, or add kind='multi_label'.",
         )
     task = tasks.TaskSpec(
         name,

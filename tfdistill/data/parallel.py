@@ -123,7 +123,6 @@ _worker: dict[str, Any] = {}  # the work and the tools of a worker process
 def _start_worker(work: UnitWorker) -> None:
     """Sets up a process: no accelerator, one core, and no life without its parent."""
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     processes.ignore_dated_python()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which ends the rest
     threading.Thread(target=_end_with_parent, daemon=True).start()

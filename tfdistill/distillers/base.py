@@ -83,6 +83,7 @@ class Distiller(keras.Model):
         name: str | None = None,
     ):
         """Fits the losses to the models and builds their projections; see the class."""
+        errors.check_types(student=(student, keras.Model), losses=(losses, Mapping))
         frozen = FrozenTeacher(teacher, student, vector_width)
         student_taps = models.taps(student)
         pair = ModelPair(
@@ -281,6 +282,7 @@ class Distiller(keras.Model):
         labelled Batches of its task (TeacherError; `allow_weak` lets it pass).
         """
         options.update(zip(checks.FIT_OPTIONS, args, strict=False))
+        checks.check_batch_size(x, batch_size)
         dev = options.get("validation_data")
         self.check_task(x)
         self.check_task(dev)
@@ -311,6 +313,7 @@ class Distiller(keras.Model):
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **options: Any) -> Any:
         """`keras.Model.evaluate`, which takes what `fit` does; Batches are read once."""
         self.check_task(x)
+        checks.check_batch_size(x, args[0] if args else options.get("batch_size"))
         checks.check_weights(self.losses_by_name, self.student, (x, y), options)
         x = x.dataset() if isinstance(x, TrainingBatches) else x
         if "callbacks" in options:

@@ -81,6 +81,18 @@ def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
         )
 
 
+def check_batch_size(data: Any, batch_size: int | None) -> None:
+    """Refuses a batch size beside Batches, which have their own."""
+    if batch_size is not None and isinstance(data, TrainingBatches):
+        raise errors.ConfigError(
+            "batch_size",
+            f"none beside {type(data).__name__}, which have a size of their own",
+            batch_size,
+            "Make others: tfdistill.data.batches.Batches(data.train.encoded, "
+            f"batch_size={batch_size}).",
+        )
+
+
 def check_no_batches(data: Any) -> None:
     """Refuses batches where answers are wanted in the order of the examples."""
     if isinstance(data, TrainingBatches):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import signal
 import threading
@@ -29,6 +30,21 @@ def child_environment() -> dict[str, str]:
 def ignore_dated_python() -> None:
     """Drops a warning of google.api_core, which TensorFlow imports: it dates Python versions."""
     warnings.filterwarnings("ignore", "You are using a (non-supported )?Python", FutureWarning)
+
+
+@contextlib.contextmanager
+def without_log(part: str) -> Iterator[None]:
+    """Drops messages of TensorFlow that hold these words, while the block runs."""
+
+    def keeps(record: logging.LogRecord) -> bool:
+        return part not in record.getMessage()
+
+    log = logging.getLogger("tensorflow")
+    log.addFilter(keeps)
+    try:
+        yield
+    finally:
+        log.removeFilter(keeps)
 
 
 def describe_exit(code: int) -> str:

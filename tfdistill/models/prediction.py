@@ -10,6 +10,7 @@ import tf_keras as keras
 
 from tfdistill import errors
 from tfdistill.data import batches as data_batches
+from tfdistill.io import processes
 from tfdistill.models.heads import read_head
 from tfdistill.tasks.encoded import spans
 
@@ -54,7 +55,8 @@ def predictor(model: keras.Model) -> Callable[[data_batches.Batches], np.ndarray
         for indices in plan:
             batch = batches.batch(indices)
             features = batch[0] if isinstance(batch, tuple) else batch
-            logits = forward({name: tf.constant(features[name]) for name in names}).numpy()
+            with processes.without_log("triggered tf.function retracing"):  # a graph a model
+                logits = forward({name: tf.constant(features[name]) for name in names}).numpy()
             rows.append(logits[features["attention_mask"] > 0] if for_tokens else logits)
         logits = np.concatenate(rows)
         order = np.concatenate(plan)

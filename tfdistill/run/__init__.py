@@ -70,6 +70,7 @@ def run_recipe(
       ...     print(type(error).__name__)
       OutputExistsError
     """
+    errors.check_types(recipe=(recipe, config.Recipe))
     if pipeline is not None:
         parallel.check_pipeline(pipeline, out)
     opening = open_run(recipe, out, devices, resume=resume, overwrite=overwrite)

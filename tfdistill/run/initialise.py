@@ -90,6 +90,9 @@ def build_student(
       >>> tfdistill.models.config_of(student).num_layers
       3
     """
+    errors.check_types(
+        student=(student, str), teacher=(teacher, keras.Model), data=(data, TaskData)
+    )
     values = {"preset": student, "initialise": "auto", **settings}
     if config.is_checkpoint(student):
         values["preset"] = config.model_folder(student)

@@ -71,6 +71,7 @@ def load_data(
       >>> data.task.labels, data.test is None
       (('negative', 'positive'), True)
     """
+    errors.check_types(tokenizer=(tokenizer, (str, os.PathLike)))
     model, choice = os.fspath(tokenizer), "teacher"
     if pathlib.Path(model).is_file():
         choice = model

@@ -169,6 +169,11 @@ def distill(
       >>> result.steps
       2
     """
+    errors.check_types(
+        teacher=(teacher, (keras.Model, type(None))),
+        student=(student, keras.Model),
+        data=(data, TaskData),
+    )
     kind = kind or ("embedding" if data.task.traits.vectors else "joint")
     values: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, **settings}
     if learning_rate is not None:

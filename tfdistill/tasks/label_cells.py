@@ -6,7 +6,6 @@ import ast
 import json
 import pathlib
 import re
-import shlex
 import unicodedata
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -30,7 +29,7 @@ TaskSpec = Any  # `spec.TaskSpec`, whose module imports this one
 
 _KEEP = (
     "Label these rows or remove them; to learn from their texts all the same, move these to a file "
-    "for --unlabelled (data.unlabelled)."
+    "for data.unlabelled."
 )
 _MISSING = frozenset("nan null <na> #n/a n/a nat #value! #ref! #div/0! #name? #null! #num!".split())
 # What programs write for no label too, unless all other labels are of this form.
@@ -85,10 +84,10 @@ def judge(
     whole = not any((number_of(cell) or 0) % 1 for cell in cells)
     if recognised.kind == "regression" and kind is None and whole:
         raise errors.ConfigError(
-            f"{where[0].split(', line')[0]}, --kind",
+            f"{where[0].split(', line')[0]}, data.kind",
             "classification (the numbers name classes) or regression (they are amounts)",
             recognised.why,
-            "Say which with --kind.",
+            "Say which: kind='classification' or kind='regression'.",
         )
     if recognised.kind != "regression":
         several = recognised.kind == "multi_label"
@@ -129,10 +128,10 @@ def names_in_table(spec: TaskSpec, path: pathlib.Path, *, stated: bool) -> set[s
     if judged.kind != traits.column:
         mark = "" if judged.separator == "," else f" {separator_option(judged.separator)}"
         raise errors.ConfigError(
-            f"{path}, column {column!r}, --kind",
+            f"{path}, column {column!r}, data.kind",
             f"the kind of these labels, {judged.kind} or {spec.kind}",
             f"none, and {judged.why}",
-            f"Add --kind {judged.kind}{mark}, or --kind {spec.kind} if they are meant so.",
+            f"Add kind={judged.kind!r}{mark}, or kind={spec.kind!r} if they are meant so.",
         )
     return {name for value in values for name in traits.names_in(value, separator)}
 
@@ -199,8 +198,8 @@ def same_label(name: str) -> str:
 
 
 def separator_option(mark: str) -> str:
-    """The option that names a separator of several labels, quoted for the shell."""
-    return f"--label-separator {shlex.quote(mark)}"
+    """The keyword that names a separator of several labels."""
+    return f"label_separator={mark!r}"
 
 
 def _shown(cell: str) -> str:
@@ -216,7 +215,7 @@ def _several_forms(
         where[odd],
         "cells of one form in the column",
         f"{_shown(cells[odd])!r} beside {_shown(cells[usual])!r} in {line[0] if line else usual}",
-        "Clean the cells; if they are meant so, name the --kind, such as --kind classification.",
+        "Clean the cells; if they are meant so, name the kind, such as kind='classification'.",
     )
 
 
@@ -242,7 +241,7 @@ def unpacked(cells: Sequence[str], where: Sequence[str]) -> list[str]:
         usual = next(index for index in filled if index not in items)
         raise _several_forms(cells, where, structured[0], usual)
     index = next(index for index in written if index not in lists)
-    remedy = "Write ['anger', 'joy'], or anger|joy; for classes add --kind classification."
+    remedy = "Write ['anger', 'joy'], or anger|joy; for classes add kind='classification'."
     expected = "a list of labels in every row, as Python or JSON writes it"
     raise errors.DataError(where[index], expected, repr(bare[index]), remedy)
 
@@ -274,7 +273,7 @@ def _check_lists(cells: Sequence[str], where: Sequence[str], kind: str | None) -
         return
     first = next(iter(rows))
     if kind in ("classification", "regression"):
-        remedy = "For several labels a text add --kind multi_label."
+        remedy = "For several labels a text add kind='multi_label'."
         received = f"the list {_shown(cells[first])!r}"
         raise errors.DataError(where[first], "one label", received, remedy)
     names = [i for i, cell in enumerate(cells) if cell.strip() and i not in rows]
@@ -327,7 +326,7 @@ def _points(cells: list[str], where: Sequence[str], kind: str | None) -> list[st
         )
     if kind is None and {part for cell in commas for part in cell.split(",")} & {*numbers}:
         raise errors.ConfigError(
-            f"{where[first[commas[0]]]}, --kind",
+            f"{where[first[commas[0]]]}, data.kind",
             "regression (a decimal comma) or multi_label (two labels)",
             f"{commas[0]!r} among numbers that also occur alone",
         )
@@ -343,9 +342,9 @@ def _check_made_of_others(
     name, mark, received = joined
     index = next(i for i, cell in enumerate(cells) if name in cell)
     raise errors.ConfigError(
-        f"{where[index]}, --kind",
+        f"{where[index]}, data.kind",
         "names of labels that are not made of one another",
         received,
-        "For one class of this name add --kind classification; for several labels add --kind "
-        f"multi_label {separator_option(mark)}, or another mark.",
+        "For one class of this name add kind='classification'; for several labels add "
+        f"kind='multi_label' {separator_option(mark)}, or another mark.",
     )

@@ -70,7 +70,7 @@ def kind_of(labels: Sequence[str]) -> LabelKind:
         alone = {names[0] for names in split if len(names) == 1}
         several = any(len(names) > 1 for names in split)
         if several and len(parts) <= len(whole) and len(parts & alone) >= len(parts) / 2:
-            why = f"several labels with {mark!r} between; classes need --kind classification"
+            why = f"several labels with {mark!r} between; classes need the kind classification"
             return LabelKind("multi_label", mark, why)
     return LabelKind("classification", ",", f"{len(whole)} different names")
 

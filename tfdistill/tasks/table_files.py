@@ -28,7 +28,7 @@ _SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
 _EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?\r?\Z')
 _OTHER_FORMATS = (
     "Unpack an archive. Save a table of another program as .csv in UTF-8, as .xlsx or as .parquet, "
-    "and JSON as .jsonl, an object a line. Words with tags are columns of CoNLL: --kind token."
+    "and JSON as .jsonl, an object a line. Words with tags are columns of CoNLL: kind='token'."
 )
 # How files begin that are no text: zip archives, files of Excel, gzip, Parquet, Arrow.
 _PACKED = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b", b"PAR1", b"ARROW1")

@@ -263,7 +263,7 @@ def _check_unit(path: pathlib.Path, records: Sequence[_Record]) -> None:
             "characters",
             f"{best.upper()}: {fitting[best]} entities of texts that are not ASCII fit the words "
             f"so, {fitting[UNITS[0]]} as characters",
-            f"Read them with --offsets {best} (data.offsets), or with --offsets characters.",
+            f"Read them with offsets={best!r}, or with offsets='characters'.",
         )
 
 

@@ -271,7 +271,7 @@ def no_label(spec: TaskSpec, index: dict[str, int], value: str, where: str) -> e
     if value.endswith(LIST_MARK):
         received = f"the list {', '.join(label_kinds.names_in(value, ''))!r}"
         raise errors.DataError(
-            where, "one label", received, "For several labels a text add --kind multi_label."
+            where, "one label", received, "For several labels a text add kind='multi_label'."
         )
     label_cells.check_name(value, where)
     return errors.DataError(

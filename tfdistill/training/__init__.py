@@ -24,6 +24,7 @@ from tfdistill.training.teachers import (
     load_teacher,
     teacher_digest,
 )
+from tfdistill.training.text_answers import predict
 from tfdistill.training.transfer import (
     TransferStage,
     initialise_from_mobilebert_teacher,
@@ -53,6 +54,7 @@ __all__ = [
     "lamb",
     "leading_directions",
     "load_teacher",
+    "predict",
     "predict_logits",
     "predictor",
     "pretrain",

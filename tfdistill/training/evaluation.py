@@ -38,6 +38,7 @@ def evaluate(
       >>> 0 <= metrics["accuracy"] <= 1
       True
     """
+    errors.check_types(model=(model, keras.Model), batches=(batches, data_batches.Batches))
     task = task or batches.encoded.task
     if task is None:
         raise errors.ConfigError(

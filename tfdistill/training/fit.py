@@ -9,7 +9,7 @@ import tf_keras as keras
 from tfdistill import distillers, errors
 from tfdistill.data import streaming
 from tfdistill.data.streaming import TrainingBatches
-from tfdistill.io import files
+from tfdistill.io import files, processes
 from tfdistill.results import FitResult
 from tfdistill.training import callbacks, checkpoints, multi_worker, strategies
 
@@ -72,6 +72,7 @@ def fit(
       >>> result.steps  # 32 examples in a batch, twice
       2
     """
+    errors.check_types(distiller=(distiller, distillers.Distiller), train=(train, TrainingBatches))
     if monitor is not None and evaluate is None:
         raise errors.ConfigError("monitor", "evaluate=..., which computes it", f"{monitor!r} alone")
     distiller.check_task(train)
@@ -125,7 +126,9 @@ def fit(
                 # An epoch that was cut off is finished first; the others follow in one call.
                 epoch, done = divmod(step, per_epoch)
                 last = epoch + 1 if done else epochs
-                with streaming.raising_faults():
+                # Short steps of small students: our own callbacks are as long.
+                quiet = processes.without_log("is slow compared to the batch time")
+                with streaming.raising_faults(), quiet:
                     distiller.fit(
                         strategies.share_out(
                             train.dataset(epochs=epochs, start_step=step), strategy

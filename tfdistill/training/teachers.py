@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
+import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -56,7 +57,9 @@ def load_teacher(
       >>> teacher.output_shape
       (None, 2)
     """
-    source = config.model_folder(source)
+    kinds = (str, tasks.TaskSpec, type(None))
+    errors.check_types(source=(source, (str, os.PathLike)), task=(task, kinds))
+    source = config.model_folder(os.fspath(source))
     if task is None and num_labels is None:
         return weights.load_encoder(source)
     spec = tasks.task(task) if isinstance(task, str) else task
