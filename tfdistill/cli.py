@@ -34,7 +34,7 @@ _NATIVE_LOGS = re.compile(
 _NO_PATHS = ("pipeline", "query", "text")  # options for a runner, and texts
 _LONG_SECONDS = 10  # from which on the time is told
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
-_EXPLAINED = (errors.TfdistillError, OSError, MemoryError, KeyboardInterrupt)
+_EXPLAINED = (errors.TfdistillError, OSError, MemoryError, KeyboardInterrupt, ModuleNotFoundError)
 # Options that name what is written: one process at a time.
 _OUTPUTS = ("out", "saved_model", "keras", "hf", "mediapipe", "android")
 # The verbs in the order and under the headings of the help, each with its module in
@@ -269,6 +269,10 @@ def _explained(
         typed = {assignment.partition("=")[0] for assignment in getattr(args, "set", ())}
         text = "\n".join([text, *command.options_of(text, typed)])
         return text, 2 if isinstance(error, _MISUSE) else 1
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        needed = f"it needs the package {package}, which is not installed here."
+        return f"{needed} `pip install .` in a clone installs all.", 1
     if isinstance(error, MemoryError):
         return f"the memory of this machine does not suffice. {error}".strip(), 1
     number = errors.errno_of(error)

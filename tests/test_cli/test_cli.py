@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import dataclasses
 import json
 import os
 import subprocess
@@ -256,3 +257,18 @@ def test_a_student_and_a_teacher_below_a_baseline_are_named():
     assert len(recipe_commands.compared("f1", 0.4, 0.75, itself)) == 3
     assert len(recipe_commands.compared("f1", None, None, rows)) == 4
     assert recipe_commands.compared("f1", 0.4, None, []) == []
+
+
+def test_a_command_without_its_package_names_it_in_one_line(monkeypatch, capsys):
+    from tfdistill.commands import answers
+
+    def lacks(args):
+        raise ModuleNotFoundError("No module named 'tensorflow.lite'", name="tensorflow.lite")
+
+    (command,) = (each for each in answers.COMMANDS if each.name == "evaluate")
+    other = dataclasses.replace(command, execute=lacks)
+    monkeypatch.setattr(answers, "COMMANDS", (other,))
+    assert cli.main(["evaluate", "runs/x"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("tfdistill evaluate: it needs the package tensorflow,")
+    assert told.count("\n") == 1 and "pip install ." in told
