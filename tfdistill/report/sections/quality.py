@@ -125,14 +125,15 @@ def models(run: RunAnalysis) -> Table | None:
     """Teacher, student without teacher, student by stages, baselines: quality, size and speed."""
     case, length, metric = run.headline_case(), run.flops_length(), fmt.metric_title(run.metric)
     rows = []
-    borrowed = False
+    borrowed = disturbed = False
     for group in run.groups:
         source = group
         if run.export_of(group) is None and run.has_student_shape(group):
             source = run.student or group
         mark = "" if source is group else " †"
         card, latency = run.manifest_of(source), run.latency(source, case)
-        busy = f" ({tables.BUSY})" if latency is not None and latency.busy else ""
+        busy = " *" if latency is not None and latency.busy else ""
+        disturbed |= bool(busy)
         borrowed |= bool(mark) and (card is not None or latency is not None)
         size = cells.size(card.model.size_bytes, card.quantization) if card else Cell(fmt.ABSENT)
         model = group.models[0]
@@ -157,6 +158,8 @@ def models(run: RunAnalysis) -> Table | None:
     alone = any(baseline.name == "no_teacher" for baseline in baselines)
     if borrowed or (alone and run.manifest_of(run.student) is not None):
         notes.append("† Of the exported student, which has the same shape.")
+    if disturbed:
+        notes.append(f"* {tables.BUSY.capitalize()}: other programs disturbed the measurement.")
     if any(baseline.parameters is not None for baseline in baselines):
         notes.append(
             "‡ Baselines are not exported: size of the float32 weights; median Python time per "
