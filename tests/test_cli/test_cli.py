@@ -1,8 +1,8 @@
 """The command line: exit codes, stdout and stderr, help, errors that say what to do."""
 
+import dataclasses
 import errno
 import functools
-import dataclasses
 import json
 import os
 import subprocess
