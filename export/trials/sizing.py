@@ -1,4 +1,4 @@
-"""`fit_size`: the least lossy file of a model that is no larger than it may be."""
+"""`fit_size`: the most accurate file of a model within a size limit."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def fit_size(
     max_drop: float = 0.01,
     or_nearest: bool = False,
 ) -> SizeChoice:
-    """Exports a model as the least lossy file that is no larger than it may be.
+    """Exports a model as the most accurate file within a size limit.
 
     Tries `STEPS` in their order and leaves out those whose weights alone are too large. Two factors
     of the word table (`compress.factorise`) have the highest rank that fits, a multiple of 32 of at

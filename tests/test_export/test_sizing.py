@@ -1,4 +1,4 @@
-"""fit_size: the least lossy file of at most a size, or the nearest, or none."""
+"""fit_size: the most accurate file within a size limit, or the nearest, or none."""
 
 import dataclasses
 import math

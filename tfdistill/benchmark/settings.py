@@ -29,8 +29,8 @@ class Settings:
       affinity: The cores to run on: a hexadecimal mask, "big", "little" or "all"; None leaves it to
         the system.
       warmup: Inferences before the first sample.
-      runs: The fewest samples of a repetition.
-      min_seconds: The least measured time of a repetition.
+      runs: The minimum number of samples per repetition.
+      min_seconds: The minimum measured time per repetition.
       max_runs: The most samples of a repetition; it wins over `min_seconds`, not over `runs`.
       repetitions: Fresh processes per place.
       rounds: Blocks that the samples of a repetition come in.

@@ -81,7 +81,7 @@ class Parser(argparse.ArgumentParser):
             "--no-lock",
             action="store_true",
             default=argparse.SUPPRESS,
-            help="write where the file system has no locks; start no second command there",
+            help="skip file locking; make sure that no other command uses the folder",
         )
         talk = self.add_mutually_exclusive_group()
         for short, name, text in (

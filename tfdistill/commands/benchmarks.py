@@ -36,7 +36,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     measurement_options.add_device(device, several=True)
     text = "measure nothing: take results that the app wrote on a device farm, each of one MODEL"
     options.add_plain(device, {"--adopt FILE": text}, nargs="+")
-    text = "hold clocks that the phone can sustain, where it offers that"
+    text = "use the phone's sustained-performance mode, where it has one"
     options.add_plain(device, {"--fixed-performance": text})
     examples = parser.add_argument_group("a task's development examples instead of golden ones")
     options.add_task(examples, required=False)
@@ -77,7 +77,7 @@ def _add_how_long(group: argparse._ArgumentGroup) -> None:
     hot = {"choices": get_args(WhenThrottled), "default": _DEFAULTS.when_throttled}
     options.add_plain(group, {"--when-throttled": text}, **hot)
     wait = {"dest": "timeout_seconds", "default": _DEFAULTS.timeout_seconds}
-    text = "longest wait for one block of samples (default: %(default)s)"
+    text = "maximum wait for a block of samples (default: %(default)s)"
     options.add_plain(group, {"--timeout S": text}, **wait)
 
 

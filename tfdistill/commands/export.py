@@ -73,7 +73,7 @@ def _numbers(group: Any) -> None:
         "smallest or fastest that costs no more than --max-drop",
     )
     options.add_field(group, config.ExportConfig, "size_mb", metavar="MB")
-    text = "with auto and --size-mb: the most that the task's metric may fall (default: 0.01)"
+    text = "with auto and --size-mb: maximum drop of the task's metric (default: 0.01)"
     options.add_plain(group, {"--max-drop X": text})
     group.add_argument(
         "--prefer", choices=("size", "latency"), help="with auto: what is best (default: size)"
@@ -84,7 +84,7 @@ def _numbers(group: Any) -> None:
         type=_devices,
         default={"cpu": None},
         metavar="DEVICES",
-        help="what runs the file (default: cpu): the form of its tables and of its operands; "
+        help="target hardware: cpu or gpu (default: cpu); changes the graph of the file; "
         "cpu,gpu:float32 writes a file for each, with one manifest",
     )
     group.add_argument(
@@ -95,7 +95,7 @@ def _numbers(group: Any) -> None:
         metavar="PATTERN=NAME",
         help="another quantization for some layers, such as 'layer_0_*=float32'; may be repeated",
     )
-    text = "training examples that a static quantization measures its ranges on (default: 200)"
+    text = "training examples that calibrate a static quantization (default: 200)"
     options.add_plain(group, {"--calibrate N": text})
     options.add_seed(group, "the draw of these examples", None)
 

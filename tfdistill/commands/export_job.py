@@ -287,7 +287,7 @@ def options_of(
 def _fit_size(
     args: argparse.Namespace, job: Job, file: pathlib.Path, name: str
 ) -> tuple[Job, Manifest]:
-    """Writes the least lossy file within a size; returns it and the job with its words."""
+    """Writes the most accurate file within a size limit; returns it and the job with its words."""
     import export
     from export.model.request import ExportRequest
 

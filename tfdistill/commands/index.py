@@ -25,13 +25,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "source": "texts: a table (.csv, .tsv, .jsonl), or plain text, one a line; with --query "
         "the folder of an index",
         "--model MODEL": "a run of --kind embedding with its export, or an export or bundle (with "
-        "--query default: the folder that the index lies in)",
+        "--query default: the folder of the index)",
     }
     options.add_plain(parser, texts)
     texts = {
         "--text-column NAME": "column of the texts (default: text)",
         "--answer-column NAME": "column of their answers",
-        "--dim N": "features that are kept, the first ones (default: all)",
+        "--dim N": "keep only the first N features (default: all)",
     }
     group = parser.add_argument_group("making an index")
     options.add_plain(group, texts)
@@ -44,9 +44,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     texts = {
         "--query TEXT": "show the nearest texts to this one",
-        "--evaluate FILE": "labelled texts, a table as for an index: print which share of them "
-        "gets a sure label, and how many of these are wrong",
-        "--top N": f"how many (default: {_TOP})",
+        "--evaluate FILE": "labelled texts, in a table as for an index: print the share with a "
+        "sure label, and the error rate among these",
+        "--top N": f"number of texts shown (default: {_TOP})",
     }
     options.add_plain(parser.add_argument_group("searching one"), texts)
     options.add_json(parser)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_roles(group: argparse._ActionsContainer) -> None:
     """Adds --roles: what the tensors of a file are for."""
-    text = "what tensors are for, where their names do not tell: args_0=input_ids,...; "
+    text = "roles of tensors whose names do not say it: args_0=input_ids,...; "
     add_plain(group, {"--roles NAME=ROLE,...": f"{text}0=input_ids names an input by position"})
 
 
@@ -32,7 +32,7 @@ def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> N
     add_plain(group, {"--serial SERIAL": text}, **repeated)
     texts = {
         "--binary PATH|URL": "LiteRT's benchmark_model for the phone",
-        "--binary-sha256 HEX": "its checksum; a URL needs one",
+        "--binary-sha256 HEX": "SHA-256 of the binary; required for a URL",
     }
     add_plain(group, texts)
 

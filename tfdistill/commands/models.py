@@ -92,8 +92,8 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     described = config.AnswersConfig.model_fields["files"].description
     options.add_teacher_or_answers(
         parser,
-        "a run folder (of finetune its teacher, otherwise its student), or a fine-tuned "
-        "Hugging Face folder or id; with --kind embedding a sentence-transformers folder or id",
+        "a run folder: the teacher of a finetune run, otherwise the student; or a fine-tuned "
+        "Hugging Face folder or hub id; with --kind embedding a sentence-transformers folder or id",
         f"{described}; several are an ensemble (see `tfdistill answers`)",
     )
     student: dict[str, Any] = {

@@ -318,7 +318,7 @@ def data_section(values: dict[str, Any]) -> config.DataConfig:
 
 def add_lengths(group: argparse._ActionsContainer, shown: str) -> None:
     """Adds --lengths: tokens of the files' signatures."""
-    text = f"tokens that the file takes, a signature each (default: {shown})"
+    text = f"sequence lengths of the file, a signature each (default: {shown})"
     add_field(group, config.ExportConfig, "lengths", None, metavar="L,L,...", help=text)
 
 
@@ -329,7 +329,7 @@ def add_runner(parser: argparse._ActionsContainer, what: str = "do it") -> None:
         action=_Runner,
         nargs=argparse.REMAINDER,
         dest="pipeline",
-        help=f"last: {what} as a pipeline of Apache Beam; the name of its runner and further "
+        help=f"must come last: {what} as an Apache Beam pipeline; name of the runner and further "
         "options of Beam, such as DirectRunner --direct_num_workers 4 (needs tfdistill[beam])",
     )
 

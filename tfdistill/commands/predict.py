@@ -24,16 +24,16 @@ _TABLES = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv", ".xlsx")
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_plain(parser, {"run RUN": "a run folder, or an export folder or a file in it"})
-    text = "a text; of a pair both, with a tab between them"
+    text = "a text; for a pair both texts, separated by a tab"
     options.add_plain(parser, {"text TEXT": text}, nargs="*")
-    text = "a table with the columns of the task, or texts, one a line, of a pair with a tab "
-    text += "between them (default without TEXT: the standard input)"
+    text = "a table with the columns of the task, or texts, one a line, for pairs separated by a "
+    text += "tab (default without TEXT: the standard input)"
     options.add_plain(parser, {"--file FILE": text})
     for field, which in (("text_column", "first"), ("pair_column", "second")):
         text = f"column of the {which} text in the table (default: that of the task's files)"
         options.add_field(parser, config.DataConfig, field, None, metavar="NAME", help=text)
-    text = "an answer is sure if the file promises that at most this share of such answers is "
-    text += "wrong: 0.01, 0.02, 0.05 or 0.1 (default: 0.05)"
+    text = "maximum error rate of answers that are marked sure: 0.01, 0.02, 0.05 or 0.1 "
+    text += "(default: 0.05)"
     options.add_plain(parser, {"--max-error SHARE": text})
     text = "also find e-mail addresses, IBANs and payment cards by their form and checksum, where "
     text += "tags name entities"

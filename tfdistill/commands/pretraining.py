@@ -39,7 +39,7 @@ def _existing_files(paths: Sequence[str]) -> None:
 def _vocab_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", help="UTF-8 text files, in any language")
     options.add_output(parser, what="vocab.txt to write", metavar="FILE", kind="file")
-    text = "most tokens of the vocabulary (default: %(default)s)"
+    text = "maximum number of tokens (default: %(default)s)"
     options.add_plain(parser, {"--size TOKENS": text}, default=30_522)
     options.add_plain(parser, _CASED)
     _add_invalid(parser)

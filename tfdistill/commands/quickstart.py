@@ -45,11 +45,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "a Hugging Face folder or hub id of a BERT, general or fine-tuned on the labels of "
         "the file, or a run folder",
-        "files with the answers of one that tfdistill cannot open, to each text (see `tfdistill "
-        "answers`); --student is a checkpoint then",
+        "files with the answers of one that tfdistill cannot open, to every text (see `tfdistill "
+        "answers`); --student must then be a checkpoint",
     )
-    text = "labelled texts: CSV, TSV, JSON Lines, Parquet or Excel, with the names of the columns "
-    text += "on top; or words with tags: CoNLL, or records with entities"
+    text = "labelled texts: CSV, TSV, JSON Lines, Parquet or Excel with a header row; or tagged "
+    text += "words: CoNLL, or records with entities"
     file = {"flag": "--data", "required": True, "metavar": "FILE", "help": text}
     options.add_field(parser, config.DataConfig, "file", **file)
     options.add_field(parser, config.DataConfig, "other")
@@ -65,7 +65,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     text += "./FOLDER (default: by the budget, or a part about as fast as TinyBERT with 4 layers)"
     student = {"flag": "--student", "metavar": "PRESET", "help": text}
     options.add_field(group, config.StudentConfig, "preset", **student)
-    text = "whether the teacher is fine-tuned first (default: unless its head has the labels)"
+    text = "whether to fine-tune the teacher first (default: unless its head has the labels)"
     when = {"choices": ("auto", "always", "never"), "default": "auto"}
     options.add_plain(group, {"--finetune": text}, **when)
     options.add_field(group, config.DataConfig, "class_weights")
@@ -75,10 +75,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_set(group, "the recipe that is written", "student.allow_weak=true")
     vocabulary_options.add(parser, "cut of a teacher of many languages, and of others where asked")
     group = parser.add_argument_group("budget, which chooses the largest student within it")
-    text = "median of an inference at the longest length, on one thread (default: any)"
+    text = "maximum median latency at the longest length, on one thread (default: none)"
     options.add_plain(group, {"--latency-ms MS": text})
     options.add_field(group, config.ExportConfig, "size_mb", metavar="MB")
-    text = "the whole command; the student gets fewer steps (default: any)"
+    text = "maximum time of the whole command; the student gets fewer steps (default: none)"
     options.add_plain(group, {"--max-minutes MIN": text})
     measurement_options.add_device(group)
     options.add_output(

@@ -121,7 +121,7 @@ class DataConfig(Section):
     )
     prompt: str | None = described(
         None,
-        "what stands in front of every text that is encoded, such as 'query: ' (default: of a "
+        "prefix of every encoded text, such as 'query: ' (default: of a "
         "sentence encoder as its folder says, else nothing)",
         max_length=1000,
     )
@@ -139,8 +139,8 @@ class DataConfig(Section):
     )
     promise_on: PathText | None = described(
         None,
-        "held-out labelled texts, in a file like the task's: the exported file promises "
-        "on them how many of its sure answers are wrong",
+        "held-out labelled texts, in a file like the task's, from which the file's confidence "
+        "thresholds are set",
     )
     other: PathText | None = described(
         None,
@@ -392,6 +392,6 @@ class BenchmarkConfig(Section):
         (1,), "numbers of CPU threads, each measured", min_length=1
     )
     warmup: int = described(10, "inferences before the first sample", ge=0, le=2**16)
-    runs: int = described(100, "fewest samples of a repetition", gt=0, le=2**16)
-    min_seconds: float = described(1.0, "least measured time of a repetition", ge=0, le=3600)
+    runs: int = described(100, "minimum number of samples per repetition", gt=0, le=2**16)
+    min_seconds: float = described(1.0, "minimum measured time per repetition", ge=0, le=3600)
     repetitions: int = described(3, "fresh processes for each case", gt=0, le=1000)

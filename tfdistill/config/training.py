@@ -93,8 +93,7 @@ class OptimizerConfig(Section):
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
     precision: Precision = described(
         "float32",
-        "number format of the arithmetic, auto: bfloat16 where it is faster here; weights stay "
-        "float32",
+        "compute dtype; auto: bfloat16 where it is faster on this machine; weights stay float32",
     )
 
     @pydantic.model_validator(mode="after")
@@ -128,7 +127,7 @@ class FineTuneConfig(OptimizerConfig):
     clip: Clip = "global"
     epochs: Steps = described(3, "passes over the training set")
     min_steps: Steps | None = described(
-        None, "fewest steps: small training sets get more epochs than --epochs"
+        None, "minimum number of steps: small training sets get more than --epochs epochs"
     )
     batch_size: BatchSize = described(32, "examples per step")
     token_budget: int | None = pydantic.Field(default=None, gt=0)

@@ -20,16 +20,16 @@ class CutConfig(Section):
 
     languages: Annotated[tuple[str, ...], pydantic.AfterValidator(each_once)] = described(
         (),
-        "languages of the texts to come, such as de,hi: the vocabulary is cut to their 80,000 most "
+        "languages of future texts, such as de,hi: the vocabulary is cut to their 80,000 most "
         "frequent words (needs tfdistill[languages])",
     )
     languages_of: PathText | None = described(
         None,
-        "plain text in the language of the texts to come, to whose words the vocabulary is cut",
+        "plain text in the language of future texts; the vocabulary is cut to its words",
     )
     vocab_size: int | None = pydantic.Field(
         default=None,
         gt=0,
-        description="pieces that are kept at most (default: 16,000 a language, or what the budget "
+        description="maximum number of pieces (default: 16,000 a language, or what the budget "
         "allows)",
     )
