@@ -11,8 +11,8 @@ function nameLandmarks() {
   });
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   for (const table of document.querySelectorAll(".md-typeset__scrollwrap")) table.tabIndex = 0;
-  for (const code of document.querySelectorAll("td code")) {
-    wrapParts(code, /(?<![\w-])(--?[a-z][a-z0-9-]*)/, "option");
+  for (const words of document.querySelectorAll(".md-content :is(code, p)")) {
+    if (!words.closest("pre")) wrapParts(words, /(?<![\w-])(--?[a-z][a-z0-9-]*)/, "option");
   }
 }
 function wrapParts(element, pattern, name) {
