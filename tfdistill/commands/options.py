@@ -29,6 +29,7 @@ PLACES: dict[type[pydantic.BaseModel], str] = {
     config.DataConfig: "data",
     config.AugmentConfig: "data.augment",
     config.CutConfig: "data.cut",
+    config.ModelAnswersConfig: "data.model_answers",
     config.TeacherConfig: "teacher",
     config.PretrainConfig: "teacher.pretrain",
     config.TeacherPretrainConfig: "teacher.pretrain",

@@ -17,6 +17,7 @@ from tfdistill.config.inputs import (
     saved_recipe,
     usual_max_length,
 )
+from tfdistill.config.model_answers import ModelAnswersConfig
 from tfdistill.config.recipe import Recipe, labels_alone, usual_lengths, with_baseline
 from tfdistill.config.recipe_files import (
     ENVIRONMENT_FILE,
@@ -101,6 +102,7 @@ __all__ = [
     "DataConfig",
     "ExportConfig",
     "FineTuneConfig",
+    "ModelAnswersConfig",
     "OptimizerConfig",
     "PretrainConfig",
     "PrunedShape",

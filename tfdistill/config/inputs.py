@@ -62,6 +62,13 @@ def data_of_run(source: str | None) -> DataConfig | None:
         held_out = pathlib.Path(getattr(recipe.data, key) or "")
         if was_split and held_out.parent == split:
             changes[key] = str(data_folder / held_out.name)
+    if was_split:
+        changes["unlabelled"] = tuple(
+            str(data_folder / pathlib.Path(path).name)
+            if pathlib.Path(path).parent == split
+            else path
+            for path in recipe.data.unlabelled
+        )
     source_file, section_file = folder / RECIPE_FILE, data_folder / SPLIT_FILE
     if recipe.data.file is not None and section_file.is_file():
         source_file = section_file

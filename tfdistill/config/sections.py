@@ -11,6 +11,7 @@ import pydantic
 
 from tfdistill import errors
 from tfdistill.config import short_forms
+from tfdistill.config.model_answers import ModelAnswersConfig
 from tfdistill.config.schema import Section, Seed, Tokens, Width, described, each_once
 from tfdistill.config.short_forms import Choice, Quantize, is_checkpoint, is_pruned, parse_pruned
 from tfdistill.config.training import FineTuneConfig, PathText, TeacherPretrainConfig
@@ -147,6 +148,7 @@ class DataConfig(Section):
         "texts of no label, plain or a table: half of them raise the thresholds until one in 20 of "
         "them is sure, half measure the share; fewer than 45 raise nothing",
     )
+    model_answers: ModelAnswersConfig | None = None
     augment: AugmentConfig | None = None
 
     @pydantic.field_validator("vocab")
@@ -180,7 +182,7 @@ class DataConfig(Section):
         fields = type(self).model_fields
         unread = [
             name
-            for name in ("dir", "labels", "layout", "encoding", "dev_split")
+            for name in ("dir", "labels", "layout", "encoding", "dev_split", "model_answers")
             if self.file is not None and getattr(self, name) != fields[name].default
         ]
         if unread:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tfdistill import config, errors, tasks
-from tfdistill.data import labelled_file, synthetic, unlabelled
+from tfdistill.data import labelled_file, model_answers, synthetic, unlabelled
 from tfdistill.io import files
 from tfdistill.tasks import tables
 from tfdistill.tasks.encoded import UNLABELLED
@@ -310,7 +310,8 @@ def promise_examples(
 
     Nothing may have been chosen on it or on a similar one (`unlabelled.similar_text`): answers to
     texts that depend on each other promise too much. None where none is left. After them come the
-    texts of the file `other`, each once, with the label `UNLABELLED`.
+    texts of its `model_answers.abstained_files` and of `other`, each once, with the label
+    `UNLABELLED`.
     """
     examples = tasks.load_examples(task, path, "promise", labelled=True)
     held_out, *used = unlabelled.example_numbers(examples, *chosen_on, similar=True)
@@ -330,9 +331,10 @@ def promise_examples(
     if not len(fresh):
         return None
     examples = examples.select(fresh)
-    if other is None or examples.labels is None:
+    others = [*model_answers.abstained_files(path), *([other] if other else [])]
+    if not others or examples.labels is None:
         return examples
-    read = unlabelled.read_unlabelled(task, [other])
+    read = unlabelled.read_unlabelled(task, others)
     sets = {"training": chosen_on[0], "development": chosen_on[1], "promise": examples}
     added = unlabelled.select_new(read, read.examples.select([]), sets).examples
     labels = np.full((len(added), *examples.labels.shape[1:]), UNLABELLED, examples.labels.dtype)

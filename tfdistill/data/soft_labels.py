@@ -90,10 +90,10 @@ def example_keys(examples: Examples) -> list[Key]:
     if (of_words := examples.words) is not None:
         return [tuple(word.strip() for word in words) for words in of_words]
     columns = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
-    return _keys_of(columns)
+    return keys_of(columns)
 
 
-def _keys_of(columns: Sequence[Sequence[str]]) -> list[Key]:
+def keys_of(columns: Sequence[Sequence[str]]) -> list[Key]:
     """The texts of each row; a line end is one, however the file of the row writes it."""
     rows = zip(*columns, strict=True)
     return [tuple(table_files.line_feeds(text.strip()) for text in row) for row in rows]
@@ -123,7 +123,7 @@ def read(path: files.Path, spec: TaskSpec) -> SoftLabelFile:
         cells = {name: _flat(part, bounds, lines, name) for name, part in cells.items()}
         place = _places_of_words(lines, bounds)
     else:
-        keys = _keys_of([table.columns[name] for name in columns])
+        keys = keys_of([table.columns[name] for name in columns])
     holds, values = _values(path, cells, place, spec)
     rows = _rows(keys, np.split(values, bounds[1:-1]), lines, spec.kind)
     return SoftLabelFile(path, holds, values, rows, bounds)

@@ -1,0 +1,46 @@
+import json
+
+import numpy as np
+import pytest
+
+from tfdistill import config, errors, tasks
+from tfdistill.data import from_config, model_answers
+
+
+def write(path, rows):
+    path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+
+
+def test_answers_of_a_set_are_found_by_its_texts(tmp_path):
+    train = [f"a text {n},{'yes' if n % 2 else 'no'},," for n in range(60)]
+    write(tmp_path / "train.csv", ["text,label,model_answer,gold_label", *train])
+    rows = ["text,label,model_answer,gold_label,count", "one,yes,No.,yes,3", "two,no,,no,1"]
+    write(tmp_path / "promise.csv", [*rows, "three,no,no,,2"])
+    write(tmp_path / "promise_abstained.csv", ["text,model_answer,count", "four,unsure,7"])
+    write(tmp_path / "other.txt", ["five"])
+    values = {"task": "own", "dir": str(tmp_path), "text_column": "text", "label_column": "label"}
+    values |= {"kind": "classification", "model_answers": {"abstains": "unsure"}}
+    settings = config.parse_section(config.DataConfig, values, source="test", place="data")
+    task = from_config.task_of(settings, tmp_path)
+    promise = from_config.promise_examples(
+        str(tmp_path / "promise.csv"),
+        task,
+        [tasks.load_examples(task, tmp_path, "train")] * 2,
+        str(tmp_path / "other.txt"),
+    )
+    assert promise.texts == ["one", "two", "three", "four", "five"]
+    read = model_answers.read_model_answers(settings, promise)
+    assert read.classes.tolist() == [0, -1, 0, model_answers.ABSTAINED, -1]
+    assert read.gold.tolist() == [1, 0, -1, -1, -1]
+    assert read.counts.tolist() == [3, 1, 2, 7, 1]
+    fresh = tmp_path / "fresh.jsonl"
+    rows = [{"text": " two ", "model_answer": {"label": "Yes"}}]
+    write(fresh, map(json.dumps, rows))
+    again = model_answers.read_model_answers(settings, promise, fresh)
+    assert again.classes.tolist() == [-1, 1, -1, -1, -1]
+    assert again.counts is None and np.all(again.gold == -1)
+    plain = settings.model_copy(update={"model_answers": None})
+    assert model_answers.read_model_answers(plain, promise) is None
+    write(fresh, ['{"text": "two", "answer": "yes"}'])
+    with pytest.raises(errors.DataError, match="a column 'model_answer', received none"):
+        model_answers.read_model_answers(settings, promise, fresh)

@@ -1,0 +1,106 @@
+"""What a model answered to the texts of a set, beside their labels, in the files of the splits."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from tfdistill import config, errors, tasks
+from tfdistill.data import soft_labels
+from tfdistill.io import files
+from tfdistill.tasks import answer_cells, tables
+from tfdistill.tasks.answer_cells import ABSTAINED, UNANSWERED
+
+__all__ = ["ABSTAINED", "UNANSWERED", "ModelAnswers", "abstained_files", "read_model_answers"]
+
+ANSWER, GOLD, COUNT = "model_answer", "gold_label", "count"
+"""Columns of the files that `quickstart` writes: the answer, a gold label, requests of the text."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ModelAnswers:
+    """The answers of a model to n examples, and what else their file says of them."""
+
+    # int32 (n,): a class, `UNANSWERED`, or `ABSTAINED` where the model says that it knows none.
+    classes: np.ndarray
+    gold: np.ndarray  # int32 (n,): a class, `UNANSWERED` where no gold label is known
+    counts: np.ndarray | None  # int64 (n,): requests of each text, None where nobody counted
+    note: str = ""  # about answers that are no label, for a person
+
+
+ABSTAINED_SUFFIX = "_abstained"
+
+
+def abstained_files(path: files.Path) -> list[str]:
+    """The file of a set's texts to which the model says that it knows no answer, if there is one.
+
+    Of promise.csv it is promise_abstained.csv.
+    """
+    path = pathlib.Path(path)
+    beside = path.with_name(f"{path.stem}{ABSTAINED_SUFFIX}{path.suffix}")
+    return [str(beside)] if beside.is_file() else []
+
+
+def read_model_answers(
+    settings: config.DataConfig, examples: tasks.Examples, path: files.Path | None = None
+) -> ModelAnswers | None:
+    """Reads the answers of the model that a data section declares to some examples, by their text.
+
+    Args:
+      settings: The data section.
+      examples: Labelled examples of a task with one class a text, from `tasks.load_examples` or
+        `from_config.promise_examples`.
+      path: The file of the answers, a table with the text columns of the task, such as newer
+        answers; None: that of the examples, and its `abstained_files`.
+
+    Returns:
+      The answers, in the order of the examples; those that the file lacks are unanswered. None
+      where the section declares no model.
+
+    Raises:
+      DataError: If a column is missing, or more than 5% of the answers are no label.
+    """
+    declared, spec = settings.model_answers, examples.spec
+    if declared is None:
+        return None
+    named = examples.path if path is None else pathlib.Path(path)
+    assert named is not None
+    read: dict[soft_labels.Key, tuple[int, int, int]] = {}
+    notes, counted, column = [], False, declared.answer_column
+    for file in map(pathlib.Path, [named, *(abstained_files(named) if path is None else [])]):
+        texts = soft_labels.text_columns(spec)
+        table = tables.read_table(
+            file,
+            texts,
+            [COUNT],
+            values=[column.partition(".")[0], *([GOLD] if path is None else [])],
+        )
+        if column not in table.values:
+            remedy = errors.nearest(column, table.names)
+            raise errors.DataError(f"{file}", f"a column {column!r}", "none", remedy)
+        where = tables.Places(table, column)
+        cells = ((column, declared.abstains), (GOLD, None))
+        answers, gold = (
+            answer_cells.read_answers(
+                table.values.get(name) or [None] * len(table), spec.labels, where, abstains
+            )
+            for name, abstains in cells
+        )
+        notes.append(answers.note)
+        counts = table.columns.get(COUNT)
+        counted = counted or counts is not None
+        keys = soft_labels.keys_of([table.columns[name] for name in texts])
+        numbers = map(int, counts or [1] * len(table))
+        values = zip(answers.classes.tolist(), gold.classes.tolist(), numbers, strict=True)
+        read |= dict(zip(keys, values, strict=True))
+    lacking = (UNANSWERED, UNANSWERED, 1)
+    rows = [read.get(key, lacking) for key in soft_labels.example_keys(examples)]
+    classes, gold, counts = np.array(rows, np.int64).reshape(-1, 3).T
+    return ModelAnswers(
+        classes.astype(np.int32),
+        gold.astype(np.int32),
+        counts if counted else None,
+        " ".join(filter(None, notes)),
+    )

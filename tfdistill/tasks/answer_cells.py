@@ -1,0 +1,111 @@
+"""The answers of a model as it wrote them -> classes: in quotation marks, JSON, any case."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdistill import errors
+from tfdistill.tasks.label_cells import same_label
+from tfdistill.tasks.table_files import NULL, as_text
+
+UNANSWERED, ABSTAINED = -1, -2
+"""In the place of a class: no answer that can be read, and the answer that none is known."""
+_MOST_UNREADABLE = 0.05  # share of the cells that are filled
+_MOST_LISTED = 5
+_AROUND = " \t\n\r.\u3002`'\"\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a"
+
+
+class AnswerCells(NamedTuple):
+    """The content of a column of answers."""
+
+    # int32 (n,), classes, `UNANSWERED` or `ABSTAINED`.
+    classes: np.ndarray
+    # What is none of the labels -> how often, the most frequent first.
+    unreadable: Mapping[str, int]
+    note: str = ""  # about these, for a person
+
+
+def read_answers(
+    cells: Sequence[Any],
+    labels: Sequence[str],
+    where: Sequence[str],
+    abstains: str | None = None,
+) -> AnswerCells:
+    """Reads each answer as the label from which only quotes, JSON, case or a full stop differ.
+
+    Of a JSON object the value of ``label`` counts, or its only value. What is none of the labels is
+    unanswered.
+
+    Args:
+      cells: n cells, as the file holds them; blank and absent ones are unanswered.
+      labels: The labels, in the order of the classes.
+      where: The place of each cell, for messages.
+      abstains: The answer that none is known; it may be written as freely.
+
+    Raises:
+      DataError: If more than 5% of the filled cells are none of the labels.
+    """
+    names = {} if abstains is None else {abstains: ABSTAINED}
+    names |= {name: index for index, name in enumerate(labels)}
+    folded: dict[str, int | None] = {}
+    for name, index in names.items():
+        key = same_label(name.strip(_AROUND))
+        folded[key] = index if folded.get(key, index) == index else None  # "US" and "us"
+    classes = np.full(len(cells), UNANSWERED, np.int32)
+    rows_of: dict[str, list[int]] = {}
+    for row, cell in enumerate(cells):
+        if text := _text(cell).strip():
+            rows_of.setdefault(text, []).append(row)
+    unreadable: dict[str, list[int]] = {}
+    for text, rows in rows_of.items():
+        forms = (name for form in _forms(text) for name in (form, form.strip(_AROUND)))
+        read = (names.get(name, folded.get(same_label(name.strip(_AROUND)))) for name in forms)
+        index = names.get(text, next((i for i in read if i is not None), None))
+        if index is None:
+            unreadable[text] = rows
+        else:
+            classes[rows] = index
+    if not unreadable:
+        return AnswerCells(classes, {})
+    listed = sorted(unreadable.items(), key=lambda item: -len(item[1]))
+    shown = ", ".join(
+        f"{errors.shortened(text)!r} {len(rows)} times, first in {where[rows[0]].split(', ')[1]}"
+        for text, rows in listed[:_MOST_LISTED]
+    )
+    number, filled = (sum(map(len, rows.values())) for rows in (unreadable, rows_of))
+    if number > _MOST_UNREADABLE * filled:
+        raise errors.DataError(
+            f"{where[0].partition(', line')[0]}, answers",
+            f"one of {errors.shortened(', '.join(names), 200)}",
+            f"{number} of {filled} that are none: {shown}",
+            "Name all labels with --labels, and with --abstains the answer that none is known.",
+        )
+    note = f"answers: {number} of {filled} are no label and count as unanswered: {shown}"
+    return AnswerCells(classes, {text: len(rows) for text, rows in listed}, note)
+
+
+def _text(cell: Any) -> str:
+    try:
+        text = as_text(cell)
+    except ValueError:  # an object or a list
+        return json.dumps(cell, ensure_ascii=False, default=str)
+    return "" if text == NULL else text
+
+
+def _forms(text: str) -> Iterator[str]:
+    """The text, and what it holds as JSON."""
+    yield text
+    value = None
+    with contextlib.suppress(ValueError, RecursionError):
+        value = json.loads(text) if text[0] in '{["' else None
+    while isinstance(value, (dict, list)) and value:
+        items = list(value.values()) if isinstance(value, dict) else value
+        only = items[0] if len(items) == 1 else None
+        value = value.get("label", only) if isinstance(value, dict) else only
+    if isinstance(value, (str, int)):
+        yield _text(value).strip()
