@@ -689,6 +689,7 @@ def recipe_of(tmp_path, monkeypatch, toy_vocab_file):
         sets={"train": "x" * 99},
         cross_fitted=False,
         has_few=False,
+        answered=None,
         section=lambda folder: {"task": "t", "dir": str(folder)},
     )
 

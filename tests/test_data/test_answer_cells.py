@@ -32,11 +32,12 @@ def test_an_answer_is_a_label_where_only_quotes_json_case_or_a_full_stop_differ(
     # Enough that can be read: what cannot is then below 5%.
     padded = cells + ["billing"] * 200
     where = [f"x.csv, line {row + 2}, column 'a'" for row in range(len(padded))]
-    read = answer_cells.read_answers(padded, LABELS, where, abstains="I don't know")
-    assert read.classes[: len(cells)].tolist() == [-1 if e is None else e for e in expected]
-    assert set(read.unreadable) == {text for text, index in READ.items() if index is None}
-    assert "'not billing' 1 times, first in line 19" in read.note
-    assert "5 of 219" in read.note
+    classes, note = answer_cells.read_answers(padded, LABELS, where, abstains="I don't know")
+    assert classes[: len(cells)].tolist() == [-1 if e is None else e for e in expected]
+    assert "'not billing' 1 times, first in line 19" in note
+    assert "5 of 219" in note
     few = cells + ["billing"] * 60
-    with pytest.raises(errors.DataError, match=r"x.csv, answers: .* 5 of 79 .*line 11"):
+    with pytest.raises(
+        errors.DataError, match=r"x.csv, answers: .* 5 of 79 that are no label: .*line 11"
+    ):
         answer_cells.read_answers(few, LABELS, where, abstains="I don't know")

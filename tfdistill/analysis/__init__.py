@@ -48,12 +48,14 @@ if TYPE_CHECKING:
         judge_rows,
         temperature_of,
     )
+    from tfdistill.analysis.suspects import SUSPICIOUS, Suspects, find_suspects
     from tfdistill.analysis.taggers import MOST_TAGGED_TEXTS, Tagger, fit_gazetteer, fit_tagger
     from tfdistill.analysis.unnamed_outputs import OutputMatch, match_outputs
 
 __all__ = [
     "MOST_TAGGED_TEXTS",
     "NEARLY_UNIFORM",
+    "SUSPICIOUS",
     "CalibrationScore",
     "ClassScores",
     "DataFindings",
@@ -62,6 +64,7 @@ __all__ = [
     "LinearModel",
     "OutputMatch",
     "PairedDifference",
+    "Suspects",
     "Tagger",
     "TextFeatures",
     "answer_unseen",
@@ -78,6 +81,7 @@ __all__ = [
     "entropy_share",
     "error_by_coverage",
     "find_promise",
+    "find_suspects",
     "fit_confidence",
     "fit_gazetteer",
     "fit_head",

@@ -31,12 +31,14 @@ from tfdistill.io import files, locks, work_folder
 if TYPE_CHECKING:
     from tfdistill.analysis import DataFindings
     from tfdistill.commands.quickstart_plan import QuickstartPlan
+    from tfdistill.data.answered_file import AnsweredFile
     from tfdistill.data.labelled_file import LabelledFile
 
 _DATA = "data"
 _MOST_LABELS = 12  # that are listed
 _COLUMNS = ("text_column", "pair_column", "label_column", "label_separator")
 _NAMED = (*_COLUMNS, "offsets")
+_ANSWERS = ("answer_column", "learn", "abstains", "drop_suspects")
 _BUDGETS = ("latency_ms", "size_mb", "max_minutes")
 
 
@@ -56,6 +58,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("data, where it is not recognised")
     for field in _NAMED:
         options.add_field(group, config.DataConfig, field, None)
+    for field in _ANSWERS:
+        options.add_field(group, config.ModelAnswersConfig, field, None)
+    text = "all labels that a model's answers may have (default: gold labels, probabilities.LABEL)"
+    options.add_plain(group, {"--labels NAME,...": text}, default="")
     text = "kind of task (default: by the labels)"
     kinds = (name for name, kind in tasks.KINDS.items() if kind.in_one_file)
     shown = "{" + ",".join(kinds) + "}"  # questions are refused with a remedy
@@ -177,6 +183,7 @@ def _plan(
         seed=args.seed,
         promise=True,
         other=None if args.other is None else pathlib.Path(args.other),
+        answered=_answered(args),
         similar_together=record is None or record.similar_together,
     )
     trained = args.student is not None or args.finetune != "auto" or args.class_weights is not None
@@ -201,6 +208,21 @@ def _plan(
         findings = _findings(data, section)
     _check(planned.recipe)
     return quickstart_plan.within(planned, args, None if record is None else out), findings
+
+
+def _answered(args: argparse.Namespace) -> AnsweredFile | None:
+    """What a model answered, where the file holds that."""
+    from tfdistill.data import answered_file
+
+    fields = {key: v for key, v in options.section_of(args, "data.model_answers").items() if v}
+    declared, labels = config.ModelAnswersConfig(**fields), options.names(args.labels)
+    if args.kind in (None, answered_file.KIND):
+        columns = (args.text_column, args.pair_column, args.label_column)
+        return answered_file.read_answered_file(pathlib.Path(args.data), columns, declared, labels)
+    if fields or labels:
+        flag = options.flag_of(next(iter(fields), "labels"))
+        raise errors.ConfigError(f"{flag} with --kind", answered_file.KIND, args.kind)
+    return None
 
 
 def _run(
@@ -296,7 +318,11 @@ def _check(recipe: config.Recipe, data: pathlib.Path | None = None) -> None:
     faults = plan.fit_faults(recipe)
     if data is not None:  # where the files are until they are in the run
         named = {key: getattr(recipe.data, key) for key in ("promise_on", "other")}
-        places = {key: str(data / pathlib.Path(path).name) for key, path in named.items() if path}
+        places: dict[str, Any] = {
+            key: str(data / pathlib.Path(path).name) for key, path in named.items() if path
+        }
+        further = [(path, data / pathlib.Path(path).name) for path in recipe.data.unlabelled]
+        places["unlabelled"] = [moved if moved.is_file() else path for path, moved in further]
         section = recipe.data.model_copy(update={"dir": str(data), **places})
         faults += config.missing_inputs(recipe.model_copy(update={"data": section}))
     if faults:

@@ -40,6 +40,10 @@ _ON_PAIRS = (
     "few rows: the encoder is fine-tuned on pairs of them, and a linear head is fitted over it; "
     "where cross-validation prefers the encoder as it is, that is kept"
 )
+_ON_ANSWERS = (
+    "soft answers: the encoder is fine-tuned on the labels, on the probabilities and on these "
+    "sharpened; the best on the development set is taken"
+)
 _CLOSEST = "weight_only_wi8_afp32"  # of the formats of a byte a weight
 
 
@@ -87,9 +91,17 @@ def make_plan(
         else:
             training = teacher_training(num_train, shape.hidden_size, task.num_labels)
         training |= {} if frozen else {"precision": args.precision}
+        if data.answered is not None and data.answered.is_soft and not (frozen or on_pairs):
+            training["targets"] = ("hard", "soft", "sharpened")
         source = {"source": teacher, "finetune": None if tuned else training}
         if on_pairs and not tuned:
             notes.append(_ON_PAIRS)
+        elif "targets" in training and not tuned:
+            notes.append(_ON_ANSWERS)
+        if (answered := data.answered) is not None:
+            most = int(analysis.SUSPICIOUS * num_train)
+            used = "train nothing" if answered.declared.drop_suspects else "are listed"
+            notes.append(f"suspects: at most {most} of the training answers {used}")
     if tuned:
         notes.append(
             "If it was trained on rows of this file, its figures here are better than on new text."

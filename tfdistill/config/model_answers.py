@@ -25,5 +25,5 @@ class ModelAnswersConfig(Section):
     )
     answered_by: str | None = described(None, "the model that gave the answers, and its version")
     drop_suspects: bool = described(
-        False, "train without the 2.5% of the training rows that suspects.csv lists"
+        False, "train without the rows that suspects.csv lists, one in 40"
     )

@@ -18,6 +18,7 @@ from tfdistill.config.schema import (
     Steps,
     Tokens,
     described,
+    each_once,
     section_of,
     union_of,
 )
@@ -28,6 +29,7 @@ Schedule = Literal["linear", "linear_after_warmup", "constant"]
 Clip = Literal["per_tensor", "global", "none"]
 Precision = Literal["float32", "mixed_bfloat16", "auto"]
 FineTuning = Literal["labels", "contrastive", "frozen"]
+Target = Literal["hard", "soft", "sharpened"]
 # Peak learning rates where nobody names one. Wide models take smaller steps, in inverse proportion
 # to their width, as in Yang et al. 2022, Tensor Programs V, for Adam.
 TRAINING_RATE = 5e-5  # of a stage of a recipe, and of a teacher that is fine-tuned
@@ -139,6 +141,11 @@ class FineTuneConfig(OptimizerConfig):
     )
     keep_best: bool = True
     patience: int | None = pydantic.Field(default=None, gt=0)  # evaluations, one an epoch
+    # Of the answers of a model that stand in the training file: each is learnt from the same start,
+    # and the result that is best on the development set is taken.
+    targets: Annotated[tuple[Target, ...], pydantic.AfterValidator(each_once)] = pydantic.Field(
+        default=("hard",), min_length=1
+    )
 
     @property
     def pooled(self) -> bool:
@@ -150,7 +157,7 @@ class FineTuneConfig(OptimizerConfig):
         """The fields that its method does not read."""
         if self.method == "labels":
             return ()
-        watched = ("token_budget", "keep_best", "patience")
+        watched = ("token_budget", "keep_best", "patience", "targets")
         return watched if self.method == "contrastive" else (*_OF_STEPS, *watched)
 
     def num_epochs(self, steps_per_epoch: int) -> int:

@@ -20,7 +20,7 @@ _TEXT_NAMES = frozenset(
     "body comment content document input message post prompt query question review sentence text "
     "tweet utterance".split()
 )
-_LABEL_NAMES = frozenset(
+LABEL_NAMES = frozenset(
     "category class emotion gold_label intent kind label labels output polarity quality rating "
     "score sentiment stars tags target topic y".split()
 )
@@ -64,14 +64,14 @@ class Roles(NamedTuple):
     label: str
 
 
-def read_columns(path: pathlib.Path) -> tables.DataTable:
-    """Reads all columns of a table with a header; see `tables.read_table`."""
+def read_columns(path: pathlib.Path, values: Sequence[str] = ()) -> tables.DataTable:
+    """Reads all columns of a table with a header, and `values`; see `tables.read_table`."""
     if path.is_dir():
         remedy = "Files of train and dev that are split already: `tfdistill finetune`, `distill`."
         raise errors.DataError(
             f"data file {path}", "one file of labelled texts", "a folder", remedy
         )
-    table = tables.read_table(path, None)
+    table = tables.read_table(path, None, values=values)
     _check_header(table)
     return table
 
@@ -214,7 +214,7 @@ def _are_pair(first: str, second: str) -> bool:
 def _choose_label(others: list[str]) -> str | None:
     if len(others) == 1:
         return others[0]
-    named_labels = [name for name in others if name.casefold() in _LABEL_NAMES]
+    named_labels = [name for name in others if name.casefold() in LABEL_NAMES]
     return named_labels[0] if len(named_labels) == 1 else None
 
 
@@ -230,7 +230,7 @@ def is_split(name: str) -> bool:
 
 def _names_labels(name: str) -> bool:
     """Whether a word of a name is one of labels, as in "label_id"."""
-    return not {word.casefold() for word in _WORD.findall(name)}.isdisjoint(_LABEL_NAMES)
+    return not {word.casefold() for word in _WORD.findall(name)}.isdisjoint(LABEL_NAMES)
 
 
 def _says_text(name: str) -> bool:

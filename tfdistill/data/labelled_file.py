@@ -14,6 +14,7 @@ import numpy as np
 
 from tfdistill import errors, tasks
 from tfdistill.data import columns, unlabelled
+from tfdistill.data.answered_file import KIND, AnsweredFile
 from tfdistill.io import files
 from tfdistill.manifest.confidence import FEWEST_OTHERS
 from tfdistill.tasks import (
@@ -29,7 +30,6 @@ from tfdistill.tasks import (
 )
 from tfdistill.tasks.examples import check_joined_rows, tagged_examples
 
-FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
 FEW_OF_A_LABEL = 32  # rows, on average: no more are cross-validated, where that is wanted
 PROMISE = "promise"
 _TAGGED = next(name for name, kind in tasks.KINDS.items() if kind.tags_words)
@@ -53,6 +53,7 @@ class LabelledFile:
     # rows for that one, None for no promise.
     promising: str | None = None
     other: pathlib.Path | None = None  # the file of texts of no label
+    answered: AnsweredFile | None = None  # where a model answered its texts
 
     @property
     def cross_fitted(self) -> bool:
@@ -91,6 +92,7 @@ class LabelledFile:
             "label_separator": task.label_separator,
             "promise_on": promise_on,
             "other": self.other and str(pathlib.Path(folder) / f"other{self.other.suffix}"),
+            **({} if self.answered is None else self.answered.section(folder, promising)),
             **({"labels": task.labels} if of_file else {}),
             **({"cross_fitted": True, "dev_split": "train"} if self.cross_fitted else {}),
         }
@@ -103,11 +105,16 @@ class LabelledFile:
         """
         if self.other is not None:
             shutil.copyfile(self.other, pathlib.Path(folder) / f"other{self.other.suffix}")
+        if self.answered is not None:
+            self.answered.write(pathlib.Path(folder), self.task, self.other)
         for name, examples in self.sets.items():
             pairs = [] if examples.pairs is None else [examples.pairs]
             header = (self.task.text_column, self.task.pair_column, self.task.label_column)
             named = columns.languages_of(examples) if languages else None
             more = {} if named is None else {columns.LANGUAGE[0]: named}
+            if self.answered is not None:
+                rows = [self.answered.cells[line] for line in examples.lines or ()]
+                more |= {name: [row[name] for row in rows] for name in rows[0]}
             with (
                 files.atomic_write(pathlib.Path(folder) / f"{name}{self._suffix}") as temporary,
                 temporary.open("w", encoding="utf-8", newline="") as file,
@@ -147,6 +154,7 @@ def read_labelled_file(
     few: bool = False,
     other: pathlib.Path | None = None,
     similar_together: bool = True,
+    answered: AnsweredFile | None = None,
 ) -> LabelledFile:
     """Reads a labelled file, recognises columns, kind and separator if unnamed, and splits it.
 
@@ -156,7 +164,8 @@ def read_labelled_file(
     together where they are at most `FEW_OF_A_LABEL` for a class of single texts. `offsets` is the
     unit of the offsets of entities. `other` names a file of texts of no label, none of which may be
     in the labelled file. With `similar_together` texts that differ in digits and punctuation are in
-    one set (`split_keys`).
+    one set (`split_keys`). Where a model answered its texts, `answered` is what
+    `read_answered_file` has read, with each text once.
     """
     kinds = [name for name, traits in tasks.KINDS.items() if traits.in_one_file]
     if kind is not None and kind not in kinds:
@@ -169,15 +178,16 @@ def read_labelled_file(
         if value is not None:
             expected = f"none of {'words with tags' if tagged else 'texts with labels'}"
             raise errors.ConfigError(f"data.{field}", expected, repr(value), "Leave it out.")
+    named = (text, pair, label)
     if tagged:
         everything, cells, notes = _read_tagged(path, name, text, label, offsets)
     else:
-        everything, cells, notes = _read_table(path, name, (text, pair, label), kind, separator)
+        everything, cells, notes = _read_table(path, name, named, kind, separator, answered)
     task, gold = everything.spec, everything.labels
     assert gold is not None
     (numbers,) = unlabelled.example_numbers(everything)  # equal texts have one
     rows = _new_rows(everything, numbers, cells, notes)
-    together = few and _are_few(task, len(rows))
+    together = few and _are_few(task, len(rows)) and not (answered and answered.bare["unlabelled"])
     (groups,) = unlabelled.example_numbers(everything.select(rows), similar=True)
     share = 1 - np.count_nonzero(np.bincount(groups) == 1) / max(len(rows), 1)
     if similar_together and share > _MOST_SIMILAR:
@@ -191,10 +201,10 @@ def read_labelled_file(
             "metric: macro_f1, because a label is rare and accuracy would hide it"
             + ("" if together else weighted)
         )
-    if len(rows) < FEWEST_ROWS and not together:
+    if len(rows) < splitting.FEWEST_ROWS and not together:
         raise errors.DataError(
             f"data file {path}",
-            f"at least {FEWEST_ROWS} different texts",
+            f"at least {splitting.FEWEST_ROWS} different texts",
             len(rows),
             "Fewer cannot be split. Of single texts with one label each, `tfdistill quickstart` "
             "takes two of each label, where no option chooses student or training.",
@@ -211,7 +221,8 @@ def read_labelled_file(
         )
         of_rows = [cells[row] for row in rows]
         train = {"train": everything.select(rows)}
-        return LabelledFile(task, train, {"train": of_rows}, tuple(notes), other=other)
+        cells_of = {"train": of_rows}
+        return LabelledFile(task, train, cells_of, tuple(notes), None, other, answered)
     numbers = numbers[rows]
     num_texts = len(np.unique(numbers))
     if tagged:  # which tags each text has
@@ -236,15 +247,25 @@ def read_labelled_file(
         cells_of[part] = [cells[row] for row in rows[indices]]
     shown = ", ".join(f"{part} {len(examples)}" for part, examples in sets.items())
     notes.append(f"split: {shown}; stratified, no text in two of them, seed {seed}")
-    return LabelledFile(task, sets, cells_of, tuple(notes), promising, other)
+    if answered is not None:
+        answered = answered.dealt({part: len(examples) for part, examples in sets.items()}, seed)
+    return LabelledFile(task, sets, cells_of, tuple(notes), promising, other, answered)
 
 
 def _read_table(
-    path: pathlib.Path, name: str, named: Sequence[str | None], kind: str | None, mark: str | None
+    path: pathlib.Path,
+    name: str,
+    named: Sequence[str | None],
+    kind: str | None,
+    mark: str | None,
+    answered: AnsweredFile | None = None,
 ) -> tuple[tasks.Examples, list[str], list[str]]:
     """The labelled rows of a table, the cells of their labels, and what was recognised."""
-    table = columns.read_columns(path)
-    roles = columns.choose_roles(table, *named)
+    if answered is not None:
+        table, roles, kind = answered.table, answered.roles, KIND
+    else:
+        table = columns.read_columns(path)
+        roles = columns.choose_roles(table, *named)
     where = tables.Places(table, roles.label)
     column = None if kind is None else tasks.KINDS[kind].column
     cells, judged = label_cells.judge(table.columns[roles.label], where, column, mark)
@@ -267,11 +288,15 @@ def _read_table(
     )
     if task.traits.many_classes:
         task, cells = _with_one_separator(task, cells)
-    task = _with_labels(task, table.path, cells)
+    if answered is None:
+        task = _with_labels(task, table.path, cells)
+    else:
+        task = task.with_labels(answered.labels)
     pair_note = f", {roles.pair!r} (second text)" if roles.pair is not None else ""
     notes = [
-        f"{table.path.name}: {len(table)} rows, columns {roles.text!r} (text){pair_note} and "
-        f"{roles.label!r} (label)",
+        *(() if answered is None else answered.notes),
+        f"{table.path.name}: {len(table)} {'rows' if answered is None else 'texts'}, columns "
+        f"{roles.text!r} (text){pair_note} and {roles.label!r} (label)",
         f"kind: {chosen} ({judged.why})",
     ]
     if others := [name for name in (*table.columns, *table.unusable) if name not in roles]:

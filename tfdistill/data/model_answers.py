@@ -10,8 +10,8 @@ import numpy as np
 from tfdistill import config, errors, tasks
 from tfdistill.data import soft_labels
 from tfdistill.io import files
-from tfdistill.tasks import answer_cells, tables
-from tfdistill.tasks.answer_cells import ABSTAINED, UNANSWERED
+from tfdistill.tasks import tables
+from tfdistill.tasks.answer_cells import ABSTAINED, UNANSWERED, read_answers
 
 __all__ = ["ABSTAINED", "UNANSWERED", "ModelAnswers", "abstained_files", "read_model_answers"]
 
@@ -26,7 +26,7 @@ class ModelAnswers:
     # int32 (n,): a class, `UNANSWERED`, or `ABSTAINED` where the model says that it knows none.
     classes: np.ndarray
     gold: np.ndarray  # int32 (n,): a class, `UNANSWERED` where no gold label is known
-    counts: np.ndarray | None  # int64 (n,): requests of each text, None where nobody counted
+    counts: np.ndarray | None  # int32 (n,): requests of each text, None where nobody counted
     note: str = ""  # about answers that are no label, for a person
 
 
@@ -69,38 +69,22 @@ def read_model_answers(
     assert named is not None
     read: dict[soft_labels.Key, tuple[int, int, int]] = {}
     notes, counted, column = [], False, declared.answer_column
+    texts, values = soft_labels.text_columns(spec), [column.partition(".")[0], GOLD]
     for file in map(pathlib.Path, [named, *(abstained_files(named) if path is None else [])]):
-        texts = soft_labels.text_columns(spec)
-        table = tables.read_table(
-            file,
-            texts,
-            [COUNT],
-            values=[column.partition(".")[0], *([GOLD] if path is None else [])],
-        )
+        table = tables.read_table(file, texts, [COUNT], values=values)
         if column not in table.values:
             remedy = errors.nearest(column, table.names)
             raise errors.DataError(f"{file}", f"a column {column!r}", "none", remedy)
-        where = tables.Places(table, column)
-        cells = ((column, declared.abstains), (GOLD, None))
-        answers, gold = (
-            answer_cells.read_answers(
-                table.values.get(name) or [None] * len(table), spec.labels, where, abstains
-            )
-            for name, abstains in cells
-        )
-        notes.append(answers.note)
-        counts = table.columns.get(COUNT)
-        counted = counted or counts is not None
+        where, blank = tables.Places(table, column), [""] * len(table)
+        classes, note = read_answers(table.values[column], spec.labels, where, declared.abstains)
+        gold, _ = read_answers(table.values.get(GOLD, blank), spec.labels, where)
+        counts = table.columns.get(COUNT, ["1"] * len(table))
+        counted = counted or COUNT in table.columns
+        notes += [note] if note else []
         keys = soft_labels.keys_of([table.columns[name] for name in texts])
-        numbers = map(int, counts or [1] * len(table))
-        values = zip(answers.classes.tolist(), gold.classes.tolist(), numbers, strict=True)
-        read |= dict(zip(keys, values, strict=True))
+        rows = zip(classes.tolist(), gold.tolist(), map(int, counts), strict=True)
+        read |= dict(zip(keys, rows, strict=True))
     lacking = (UNANSWERED, UNANSWERED, 1)
-    rows = [read.get(key, lacking) for key in soft_labels.example_keys(examples)]
-    classes, gold, counts = np.array(rows, np.int64).reshape(-1, 3).T
-    return ModelAnswers(
-        classes.astype(np.int32),
-        gold.astype(np.int32),
-        counts if counted else None,
-        " ".join(filter(None, notes)),
-    )
+    values_of = [read.get(key, lacking) for key in soft_labels.example_keys(examples)]
+    classes, gold, counts = np.array(values_of, np.int32).reshape(-1, 3).T
+    return ModelAnswers(classes, gold, counts if counted else None, " ".join(notes))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import dataclasses
 import functools
+import io
 import math
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from tfdistill import config, errors, manifest, results
@@ -21,6 +22,7 @@ from tfdistill.report.devices import NamedResult
 
 Value = TypeVar("Value")
 _REPORTED = (results.METRICS_FILE, "benchmark.json", manifest.FILE_NAME)
+_NOTES = ("data/model_answers.json", "teacher/finetune/targets.json")
 _SAME_METRIC = 1e-3  # between a metric and that of the logarithms of a file's probabilities
 _EXPORTS = f"export*/{manifest.FILE_NAME}"  # what `tfdistill export RUN` writes
 
@@ -76,6 +78,8 @@ class RunResults:
       recipe: The resolved recipe as text, or None.
       environment: environment.json, or None.
       missing: A sentence for each file that is missing.
+      answer_notes: What the data hold of a model's answers, and what was learnt of them.
+      suspects: The rows of suspects.csv.
     """
 
     name: str
@@ -89,6 +93,8 @@ class RunResults:
     recipe: str | None = None
     environment: dict[str, Any] | None = None
     missing: tuple[str, ...] = ()
+    answer_notes: tuple[str, ...] = ()
+    suspects: tuple[Mapping[str, str], ...] = ()
 
     @property
     def stage_kinds(self) -> dict[str, str]:
@@ -193,7 +199,18 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
         recipe=recipe,
         environment=environment,
         missing=tuple(missing),
+        answer_notes=tuple(
+            note
+            for name in _NOTES
+            for note in (_optional(folder / name, reading.read_json_object) or {}).get("notes", ())
+        ),
+        suspects=_suspects(folder / "suspects.csv") if texts else (),
     )
+
+
+def _suspects(path: pathlib.Path) -> tuple[dict[str, str], ...]:
+    text = _optional(path, reading.read_text) or ""
+    return tuple(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def read_history(text: str) -> dict[str, list[float | None]]:

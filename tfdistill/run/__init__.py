@@ -21,6 +21,7 @@ from tfdistill.run import (
     model_cards,
     prepare,
     records,
+    suspects,
     task_models,
     teachers,
 )
@@ -147,6 +148,7 @@ def _begin(
     data, corpora, answers = prepare.prepare(recipe, folder.path)
     recipe = cutting.with_cut_models(recipe, folder.path)
     models_of_run = teachers.TeacherModels(recipe, data.task, folder.path, pipeline, answers)
+    data = suspects.without_suspects(recipe, data, models_of_run, folder.path)
     context = RunContext(recipe, folder, data, models_of_run, corpora)
     if recipe.teacher.pretrain is not None:
         result = records.pretrain_teacher(context)

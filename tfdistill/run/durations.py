@@ -145,7 +145,8 @@ def estimate(
         if tuned.pooled:  # on all rows, and without each fold
             epochs, name = epochs * (1 + splitting.FOLDS), f"{name} on pairs of rows"
         steps = epochs * per_epoch
-        parts.append(trained(name, teacher_shape, tuned, steps, epochs))
+        trainings = 1 if tuned.pooled else len(tuned.targets)
+        parts.append(trained(name, teacher_shape, tuned, steps, epochs, 0.0, trainings))
     if student_shape is not None:
         if recipe.student.start in ("auto", "pruned") and teacher_shape is not None:
             cut = of_flops(3 * min(_CUT_TEXTS, train) * teacher) + slower * _TRACE

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import functools
+import logging
 import pathlib
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tf_keras as keras
 
 from tfdistill import config, distillers, errors, models, results, tasks, training, weights
 from tfdistill.data import batches, vocab
+from tfdistill.data import soft_labels as soft_label_files
 from tfdistill.data.task_data import TaskData
+from tfdistill.distillers.teacher import TEACHER_LOGITS
+from tfdistill.io import files
+from tfdistill.losses import methods
 from tfdistill.run import corpora, soft_labels, task_models
 from tfdistill.run.task_models import PRESET
 from tfdistill.tokenization.tokenizer import Tokenizer
@@ -19,8 +26,12 @@ from tfdistill.training import optimizers, precision
 from tfdistill.training.precision import MIXED
 from tfdistill.weights import checkpoint as checkpoints
 
+_log = logging.getLogger(__name__)
+
 PRETRAINED = "teacher/pretrained"
 FINETUNED = "finetune"
+TARGETS = "targets.json"
+"""In its folder: which of several targets was taken."""
 Teacher = keras.Model | soft_labels.SoftLabels
 
 
@@ -236,9 +247,50 @@ def task_teacher(
     )
     seconds = 0.0
     if settings is not None:
+        tune = finetune if settings.targets == ("hard",) else _finetune_on_answers
         folder = root / "teacher" / FINETUNED
-        seconds = finetune(model, data, settings, folder, seed=seed, description="teacher").seconds
+        seconds = tune(model, data, settings, folder, seed=seed, description="teacher").seconds
     return model, seconds
+
+
+def _finetune_on_answers(
+    model: keras.Model,
+    data: TaskData,
+    settings: config.FineTuneConfig,
+    folder: pathlib.Path,
+    *,
+    seed: int,
+    description: str,
+) -> results.FitResult:
+    """Fine-tunes on each of `settings.targets` from one start; takes the best, and tells.
+
+    The answers are those of ``probabilities.LABEL`` in the training file; sharpened they are
+    ``p^2 / sum p^2``.
+    """
+    examples, start = data.train_examples, model.get_weights()
+    assert examples.path is not None
+    answers = soft_label_files.read(examples.path, data.task)
+    soft = answers.of_rows(answers.find(soft_label_files.example_keys(examples)))
+    logits = {"hard": None, "soft": soft, "sharpened": 2 * soft}
+    scores: dict[str, float] = {}
+    fits, taken, best = [], "", start
+    for target in settings.targets:
+        model.set_weights(start)
+        keras.utils.set_random_seed(seed)
+        told = f"{description}, {target} answers"
+        tune = functools.partial(finetune, seed=seed, description=told, answers=logits[target])
+        fits.append(tune(model, data, settings, folder / target))
+        scores[target] = watcher(model, data)()[data.task.primary_metric]
+        if not taken or scores[target] > scores[taken]:
+            taken, best = target, model.get_weights()
+    model.set_weights(best)
+    shutil.copyfile(folder / taken / "history.csv", folder / "history.csv")
+    shown = ", ".join(f"{target} {score:.3f}" for target, score in scores.items())
+    note = f"fine-tuned on {taken} answers: {data.task.primary_metric} {shown}"
+    files.atomic_write_json(folder / TARGETS, {"notes": [note]})
+    _log.info(f"{description}: {note}")
+    steps, seconds = (sum(getattr(fit, name) for fit in fits) for name in ("steps", "seconds"))
+    return results.FitResult(steps=steps, seconds=seconds)
 
 
 def load_classifier(
@@ -288,10 +340,12 @@ def finetune(
     *,
     seed: int,
     description: str,
+    answers: np.ndarray | None = None,
 ) -> results.FitResult:
     """Trains a classifier on the task's gold labels, resumable; keeps the best epoch if asked.
 
     Stops early only where the best epoch is kept. Of few rows a head over pooled states is fitted.
+    With `answers`, logits (n, labels), it learns these instead of the labels.
     """
     if settings.pooled:
         return training.fit_linear_head(
@@ -302,12 +356,15 @@ def finetune(
         batch_size=settings.batch_size,
         token_budget=settings.token_budget,
         seed=seed,
+        extra=None if answers is None else {TEACHER_LOGITS: answers},
     )
     epochs = settings.num_epochs(train.steps_per_epoch)
     chosen = precision.resolve(settings.precision, model, folder)
     with precision.training_in(model, chosen) as trained:
         trainer = distillers.LabelTrainer(trained, head=data.task.head, seed=seed)
-        if data.class_weights is not None:
+        if answers is not None:
+            trainer = distillers.Distiller(_answers_of, trained, methods.hinton(), seed=seed)
+        elif data.class_weights is not None:
             trainer.weigh_classes(data.class_weights)
         trainer.compile(optimizers.build(settings, train.steps_per_epoch * epochs))
         return training.fit(
@@ -321,6 +378,11 @@ def finetune(
             min_steps=settings.min_steps,
             description=description,
         )
+
+
+def _answers_of(features: Mapping[str, Any]) -> Any:
+    """The teacher that is known by answers which come with each batch."""
+    return features[TEACHER_LOGITS]
 
 
 def watcher(model: keras.Model, data: TaskData) -> Callable[[], dict[str, float]]:

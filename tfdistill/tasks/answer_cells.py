@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,22 +20,12 @@ _MOST_LISTED = 5
 _AROUND = " \t\n\r.\u3002`'\"\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a"
 
 
-class AnswerCells(NamedTuple):
-    """The content of a column of answers."""
-
-    # int32 (n,), classes, `UNANSWERED` or `ABSTAINED`.
-    classes: np.ndarray
-    # What is none of the labels -> how often, the most frequent first.
-    unreadable: Mapping[str, int]
-    note: str = ""  # about these, for a person
-
-
 def read_answers(
     cells: Sequence[Any],
     labels: Sequence[str],
     where: Sequence[str],
     abstains: str | None = None,
-) -> AnswerCells:
+) -> tuple[np.ndarray, str]:
     """Reads each answer as the label from which only quotes, JSON, case or a full stop differ.
 
     Of a JSON object the value of ``label`` counts, or its only value. What is none of the labels is
@@ -46,6 +36,9 @@ def read_answers(
       labels: The labels, in the order of the classes.
       where: The place of each cell, for messages.
       abstains: The answer that none is known; it may be written as freely.
+
+    Returns:
+      int32 (n,), classes, `UNANSWERED` or `ABSTAINED`; and a sentence about what is no label.
 
     Raises:
       DataError: If more than 5% of the filled cells are none of the labels.
@@ -65,36 +58,32 @@ def read_answers(
     for text, rows in rows_of.items():
         forms = (name for form in _forms(text) for name in (form, form.strip(_AROUND)))
         read = (names.get(name, folded.get(same_label(name.strip(_AROUND)))) for name in forms)
-        index = names.get(text, next((i for i in read if i is not None), None))
+        index = next((index for index in read if index is not None), None)
         if index is None:
             unreadable[text] = rows
         else:
             classes[rows] = index
     if not unreadable:
-        return AnswerCells(classes, {})
-    listed = sorted(unreadable.items(), key=lambda item: -len(item[1]))
+        return classes, ""
+    listed = sorted(unreadable.items(), key=lambda item: -len(item[1]))[:_MOST_LISTED]
     shown = ", ".join(
         f"{errors.shortened(text)!r} {len(rows)} times, first in {where[rows[0]].split(', ')[1]}"
-        for text, rows in listed[:_MOST_LISTED]
+        for text, rows in listed
     )
     number, filled = (sum(map(len, rows.values())) for rows in (unreadable, rows_of))
+    told = f"{number} of {filled} that are no label: {shown}"
     if number > _MOST_UNREADABLE * filled:
-        raise errors.DataError(
-            f"{where[0].partition(', line')[0]}, answers",
-            f"one of {errors.shortened(', '.join(names), 200)}",
-            f"{number} of {filled} that are none: {shown}",
-            "Name all labels with --labels, and with --abstains the answer that none is known.",
-        )
-    note = f"answers: {number} of {filled} are no label and count as unanswered: {shown}"
-    return AnswerCells(classes, {text: len(rows) for text, rows in listed}, note)
+        what, expected = f"{where[0].partition(', line')[0]}, answers", ", ".join(names)
+        remedy = "Name all labels with --labels, and with --abstains the answer that none is known."
+        raise errors.DataError(what, f"one of {errors.shortened(expected, 200)}", told, remedy)
+    return classes, f"unanswered: {told}"
 
 
 def _text(cell: Any) -> str:
-    try:
-        text = as_text(cell)
-    except ValueError:  # an object or a list
+    """A cell as text: an object or a list as JSON."""
+    if isinstance(cell, (dict, list)):
         return json.dumps(cell, ensure_ascii=False, default=str)
-    return "" if text == NULL else text
+    return as_text(cell).strip(NULL)
 
 
 def _forms(text: str) -> Iterator[str]:
@@ -108,4 +97,4 @@ def _forms(text: str) -> Iterator[str]:
         only = items[0] if len(items) == 1 else None
         value = value.get("label", only) if isinstance(value, dict) else only
     if isinstance(value, (str, int)):
-        yield _text(value).strip()
+        yield _text(value)

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable
 
 import numpy as np
 
+FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
 SHARE = 0.15  # of the rows, for the development set and for the test set each
 FEWEST, MOST_SHARE = 60, 0.2  # more of a small set, so that a metric is more than noise
 MOST = 2500  # of a large one: a standard error below 0.01

@@ -16,6 +16,7 @@ from tfdistill.report.sections import (
     device,
     environment,
     limits,
+    model_answers,
     parity,
     quality,
     training,
@@ -25,6 +26,7 @@ from tfdistill.report.sections import (
 SECTIONS: tuple[Callable[[RunAnalysis], Iterable[ReportSection]], ...] = (
     quality.sections,
     answers.sections,
+    model_answers.sections,
     device.sections,
     training.sections,
     parity.sections,
