@@ -1,5 +1,7 @@
 import csv
 import json
+import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -194,3 +196,27 @@ def test_the_answers_in_the_training_file_are_soft_labels_of_its_texts(path, tmp
     for line, label, row in zip(train.lines, train.labels, values, strict=True):
         wanted = [0, 1, 0] if line == 2 else expected[1 - line % 2]
         assert row == pytest.approx(wanted, abs=1e-6) and row.argmax() == label
+
+
+GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "guides" / "model-answers.md"
+SHOWN = [
+    [json.loads(line) for line in block.splitlines()]
+    for block in re.findall(r"^```json\n(.*?)^```", GUIDE.read_text("utf-8"), re.M | re.S)
+]
+EXPECTED = [
+    ({"abstains": "unsure"}, (), {"probabilities.billing": 0.84 / 0.95}),
+    ({}, ("billing", "refund", "delivery"), {"probabilities.billing": 0.91}),
+    ({"answer_column": "answer"}, ("billing", "refund", "delivery"), {}),
+]
+
+
+@pytest.mark.parametrize("rows, expected", [*zip(SHOWN, EXPECTED, strict=True)])
+def test_the_forms_that_the_guide_shows_are_read(path, rows, expected):
+    declared, labels, soft = expected
+    many = [{**rows[n % 2], "text": text(n)} for n in range(80)]
+    data = read(path, many, labels=labels, **declared)
+    assert [learnt(data)[text(n)] for n in range(4)] == ["billing", "refund"] * 2
+    assert not any(data.bare.values()) and data.is_soft == bool(soft)
+    assert data.declared.answered_by == rows[0].get("answered_by")
+    for name, share in soft.items():
+        assert float(data.cells[1][name]) == pytest.approx(share)
