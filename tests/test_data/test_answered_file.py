@@ -49,6 +49,8 @@ def test_gold_wins_where_it_is_unless_answers_are_learnt_and_blank_answers_have_
     assert [learnt(gold).get(text(n)) for n in range(5)] == ["a", "c", None, "a", "b"]
     assert [learnt(answers).get(text(n)) for n in range(5)] == ["b", "c", None, None, "b"]
     assert [row["text"] for row in answers.bare["unlabelled"]] == [text(2), text(3)]
+    lines = [gold.table.lines, answers.table.lines]
+    assert gold.num_judged(lines[0]) == 1 and answers.num_judged(lines[1]) == 88
     assert answers.cells[1] == {"model_answer": "b", "gold_label": "a"}
     assert answers.cells[2] == {"model_answer": "c", "gold_label": ""}
     assert gold.cells[4] == {"model_answer": "", "gold_label": "a"}
@@ -79,16 +81,20 @@ def test_differing_answers_are_samples_of_a_soft_one(path):
 FORMS = {
     "columns": lambda p: {f"probabilities.{name}": share for name, share in p.items()},
     "objects": lambda p: {"probabilities": p},
+    "objects with absent values": lambda p: {
+        "probabilities": {**p, "c": None} if p["a"] > 0.5 else p
+    },
     "label and score": lambda p: {"label": max(p, key=p.get), "score": max(p.values())},
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_probabilities_and_scores_are_soft_answers(path, form):
-    shares = [{"a": 0.8, "b": 0.1, "c": 0.1}, {"a": 0.1, "b": 0.8, "c": 0.1}]
+    shares = [{"a": 0.9, "b": 0.1, "c": 0.0}, {"a": 0.1, "b": 0.8, "c": 0.1}]
     rows = [{"text": text(n), **FORMS[form](shares[n % 2])} for n in range(80)]
     rows.append({"text": "nobody answered"})
-    data = read(path, rows, labels=GOLD if form == "label and score" else ())
+    data = read(path, rows, labels=() if form == "columns" or form == "objects" else GOLD)
+    assert data.num_judged(data.table.lines) == 80
     assert learnt(data)[text(0)] == "a" and learnt(data)[text(1)] == "b"
     task = labelled_file.read_labelled_file(path, "x", answered=data).task
     assert task.labels == GOLD  # also one that is never the answer

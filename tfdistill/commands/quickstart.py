@@ -118,6 +118,8 @@ def _check_options(args: argparse.Namespace) -> None:
     if args.latency_ms is not None and chosen:
         remedy = "A latency chooses a part of the teacher: leave one of the two out."
         faults.append(errors.explain("--latency-ms", f"no {chosen}", "both", remedy))
+    if args.drop_suspects and args.answers:
+        faults.append(errors.explain("--drop-suspects", "--teacher, which finds them", "--answers"))
     if args.device == "adb" and args.latency_ms is None:
         faults.append(errors.explain("--device adb", "--latency-ms", "none"))
     if faults:
@@ -187,6 +189,7 @@ def _plan(
         similar_together=record is None or record.similar_together,
     )
     trained = args.student is not None or args.finetune != "auto" or args.class_weights is not None
+    trained |= args.drop_suspects
     bounded = args.latency_ms is not None or args.size_mb is not None
     data = read(few=not (trained or bounded or args.answers))
     findings = _findings(data)

@@ -91,7 +91,8 @@ def make_plan(
         else:
             training = teacher_training(num_train, shape.hidden_size, task.num_labels)
         training |= {} if frozen else {"precision": args.precision}
-        if data.answered is not None and data.answered.is_soft and not (frozen or on_pairs):
+        soft = data.answered is not None and data.answered.is_soft
+        if soft and not (frozen or on_pairs or args.class_weights):
             training["targets"] = ("hard", "soft", "sharpened")
         source = {"source": teacher, "finetune": None if tuned else training}
         if on_pairs and not tuned:
@@ -99,7 +100,8 @@ def make_plan(
         elif "targets" in training and not tuned:
             notes.append(_ON_ANSWERS)
         if (answered := data.answered) is not None:
-            most = int(analysis.SUSPICIOUS * num_train)
+            judged = answered.num_judged(data.sets["train"].lines or ())
+            most = int(analysis.SUSPICIOUS * judged)
             used = "train nothing" if answered.declared.drop_suspects else "are listed"
             notes.append(f"suspects: at most {most} of the training answers {used}")
     if tuned:

@@ -14,7 +14,7 @@ from tfdistill.data import columns, soft_label_values, soft_labels, unlabelled
 from tfdistill.data.model_answers import ABSTAINED_SUFFIX, ANSWER, COUNT, GOLD
 from tfdistill.io import files
 from tfdistill.tasks import splitting, table_files, tables
-from tfdistill.tasks.answer_cells import ABSTAINED, UNANSWERED, read_answers
+from tfdistill.tasks.answer_cells import ABSTAINED, UNANSWERED, read_answers, text_of
 from tfdistill.tasks.label_kinds import label_order
 
 KIND = "classification"
@@ -54,6 +54,11 @@ class AnsweredFile:
     def is_soft(self) -> bool:
         """Whether an answer that is learnt is more than a label."""
         return any(name.startswith(_PROBABILITIES) for row in self.cells.values() for name in row)
+
+    def num_judged(self, lines: Sequence[int]) -> int:
+        """Of how many of the labelled texts in these lines the answer is what is learnt."""
+        every = self.declared.learn == "answers"
+        return sum(every or not self.cells[line].get(GOLD) for line in lines)
 
     def dealt(self, sizes: Mapping[str, int], seed: int) -> AnsweredFile:
         """Deals abstained texts out to sets of these sizes, to each its share."""
@@ -131,7 +136,7 @@ def read_answered_file(
     every = {*filter(None, gold_cells), *names} - {declared.abstains}
     ordered = tuple(labels) or tuple(sorted(every, key=label_order(every)))
     if not ordered:
-        texts = [str(cell) for cell in raw.values[column] if cell]
+        texts = [*filter(None, map(text_of, raw.values[column]))]
         often = sorted({*texts}, key=lambda name: (-texts.count(name), name))[:_LISTED]
         expected = "gold labels, columns probabilities.LABEL, or --labels"
         remedy = f"Name them all: --labels {','.join(often)}."
@@ -207,12 +212,13 @@ def _shares(raw: tables.DataTable, where: Sequence[str]) -> tuple[list[str], np.
     cells = {n.removeprefix(start): c for n, c in raw.values.items() if n.startswith(start)}
     objects = raw.values.get(_PROBABILITIES, ())
     for row, value in enumerate(objects):
-        if value and not isinstance(value, dict):
+        if text_of(value) and not isinstance(value, dict):
             raise errors.DataError(where[row], "an object, LABEL: PROBABILITY", repr(value))
-    for name in dict.fromkeys(name for value in objects for name in value or ()):
-        cells[name] = [value.get(name, 0) if value else None for value in objects]
+    objects = [value if isinstance(value, dict) else {} for value in objects]
+    for name in dict.fromkeys(name for value in objects for name in value):
+        cells[name] = [(value.get(name) or 0) if value else None for value in objects]
     by_row = enumerate(zip(*cells.values(), strict=True))
-    rows = [row for row, of_row in by_row if any(cell not in (None, "") for cell in of_row)]
+    rows = [row for row, of_row in by_row if any(map(text_of, of_row))]
     shares, place = np.zeros((len(raw), len(cells))), lambda number: str(where[rows[number]])
     for number, (name, column) in enumerate(cells.items()):
         part = [column[row] for row in rows]
@@ -227,7 +233,7 @@ def _spread(
 ) -> None:
     """Gives each answer its score, and the other labels equal parts of the rest."""
     width = soft.shape[1] - 1
-    scored = np.array([score not in (None, "") for score in scores])
+    scored = np.array([bool(text_of(score)) for score in scores])
     rows = np.flatnonzero(scored & (0 <= answers) & (answers < width)).tolist()
     place = lambda number: str(where[rows[number]])  # noqa: E731
     values = soft_label_values.numbers([scores[row] for row in rows], place, _SCORE)[:, None]

@@ -9,7 +9,7 @@ import pathlib
 
 import numpy as np
 
-from tfdistill import analysis, config
+from tfdistill import analysis, config, errors
 from tfdistill.data import model_answers, soft_labels, task_data
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.io import files
@@ -36,6 +36,9 @@ def without_suspects(
         _write(path, data, encoders, learns_answers=declared.learn == "answers")
     if not declared.drop_suspects:
         return data
+    if recipe.data.cross_fitted:
+        what, remedy = "data.model_answers.drop_suspects", "Each row is learnt and scored."
+        raise errors.ConfigError(what, "a development set", "a cross-fitted run", remedy)
     names = soft_labels.text_columns(data.task)
     with path.open(encoding="utf-8", newline="") as file:
         suspects = {tuple(row[name] for name in names) for row in csv.DictReader(file)}

@@ -11,7 +11,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.tasks.label_cells import same_label
-from tfdistill.tasks.table_files import NULL, as_text
+from tfdistill.tasks.table_files import as_text
 
 UNANSWERED, ABSTAINED = -1, -2
 """In the place of a class: no answer that can be read, and the answer that none is known."""
@@ -52,7 +52,7 @@ def read_answers(
     classes = np.full(len(cells), UNANSWERED, np.int32)
     rows_of: dict[str, list[int]] = {}
     for row, cell in enumerate(cells):
-        if text := _text(cell).strip():
+        if text := text_of(cell):
             rows_of.setdefault(text, []).append(row)
     unreadable: dict[str, list[int]] = {}
     for text, rows in rows_of.items():
@@ -79,11 +79,11 @@ def read_answers(
     return classes, f"unanswered: {told}"
 
 
-def _text(cell: Any) -> str:
-    """A cell as text: an object or a list as JSON."""
+def text_of(cell: Any) -> str:
+    """A cell as text without blanks around it: an object or a list as JSON, nothing as ""."""
     if isinstance(cell, (dict, list)):
         return json.dumps(cell, ensure_ascii=False, default=str)
-    return as_text(cell).strip(NULL)
+    return as_text(cell).strip()
 
 
 def _forms(text: str) -> Iterator[str]:
@@ -97,4 +97,4 @@ def _forms(text: str) -> Iterator[str]:
         only = items[0] if len(items) == 1 else None
         value = value.get("label", only) if isinstance(value, dict) else only
     if isinstance(value, (str, int)):
-        yield _text(value)
+        yield text_of(value)
