@@ -153,6 +153,41 @@ def test_the_confidence_of_another_file_and_edited_values_are_refused(changes, f
         manifest.read_manifest(folder)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"agreements": []},
+        {"answered_by": "another one"},
+        {"answered_labels": 3},
+        *({"agreement": {key: 0.5}} for key in ("max_disagreement", "threshold", "coverage")),
+        *({"agreement": {key: 0.5}} for key in ("disagreement", "requests")),
+        *({"agreement": {key: 40}} for key in ("rows", "rows_needed")),
+    ],
+)
+def test_edited_agreements_are_refused_and_a_reader_follows_one_contract(changes, folder):
+    row = {"max_disagreement": 0.02, "rows": 400, "threshold": 0.7, "coverage": 0.6}
+    row |= {"disagreement": 0.01, "requests": 0.8}
+    values = {"temperature": 1.5, "num_examples": 300, "agreements": (row,), "answered_by": "a 3"}
+    digest = hashlib.sha256(MODEL).hexdigest()
+    record = confidence.Confidence.of_file(digest, **values)
+    (folder / "model.json").write_text(json.dumps(content(confidence=record.model_dump())))
+    again = manifest.read_manifest(folder).confidence
+    assert again == record and again.promise_for(max_disagreement=0.02).covers(0.71)
+    assert again.promise_for() is None
+    for levels, message in (
+        ({"max_disagreement": 0.05}, "max_disagreement: expected one of 0.02, received 0.05"),
+        ({"max_error": 0.02, "max_disagreement": 0.02}, "no max_error beside it"),
+        ({"max_error": 0.02}, "max_error: expected one of those that were promised"),
+    ):
+        with pytest.raises(errors.ConfigError, match=message):
+            again.promise_for(**levels)
+    edited = record.model_dump(mode="json")
+    edited["agreements"][0] |= changes.pop("agreement", {})
+    (folder / "model.json").write_text(json.dumps(content(confidence={**edited, **changes})))
+    with pytest.raises(errors.ManifestError, match="not those that were fitted on this file"):
+        manifest.read_manifest(folder)
+
+
 def test_keys_that_a_later_version_adds_to_a_confidence_are_ignored(folder):
     record = confident()
     record["promises"][0]["surprise"] = record["surprise"] = 1

@@ -15,7 +15,7 @@ import numpy as np
 from tfdistill import errors, manifest
 from tfdistill.data import tagged_words
 from tfdistill.io import files, safe_paths
-from tfdistill.manifest.confidence import Promise
+from tfdistill.manifest.confidence import Confidence
 from tfdistill.tasks import decoding, kind_named, probabilities
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tasks.patterns import Pattern, covered, find_patterns
@@ -107,18 +107,21 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
       path: The folder of an export, or a .tflite file in one.
       max_error: The promise that says which answers are sure: one of those in model.json, at most
         this share of them is wrong. Default 0.05 where the file promises anything.
+      max_disagreement: In place of `max_error`, the agreement that says it: at most this share of
+        all requests gets a sure answer unlike that of the large model that the file speaks for.
       threads: Threads of LiteRT.
 
     Attributes:
       card: Its manifest.
-      promise: The promise, or None.
+      promise: The promise or agreement, or None.
       patterns: Whether e-mail addresses, IBANs and payment cards are found by their form and
         checksum, too, where tags name entities and O: see `patterns.find_patterns`. The model then
         answers for no word in one of these. Default False.
 
     Raises:
       ManifestError: If the manifest is missing or damaged, or answers no texts of this kind.
-      ConfigError: If the file does not promise such an error, or `threads` is not at least 1.
+      ConfigError: If the file does not promise such an error or disagreement, if both are named, or
+        `threads` is not at least 1.
       ModelFileError: If LiteRT cannot open the file.
 
     Examples:
@@ -128,7 +131,12 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
     """
 
     def __init__(
-        self, path: files.Path, *, max_error: float | None = None, threads: int = 1
+        self,
+        path: files.Path,
+        *,
+        max_error: float | None = None,
+        max_disagreement: float | None = None,
+        threads: int = 1,
     ) -> None:
         path = pathlib.Path(path)
         folder = path if path.is_dir() else path.parent
@@ -136,15 +144,8 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         self._task, self._tokens = _answering(self.card, folder)
         self._kind = kind_named(self._task.kind)
         self.patterns = False
-        record = self.card.confidence
-        self.promise: Promise | None = None
-        if record is not None:
-            self.promise = record.promise_for(max_error)
-        elif max_error is not None:
-            raise errors.ConfigError(
-                "max_error", "a file that promises it", "one without promises",
-                "Export with --promise-on FILE: held-out labelled texts.",
-            )  # fmt: skip
+        record = self.card.confidence or Confidence(temperature=1, num_examples=0, sha256="0" * 64)
+        self.promise = record.promise_for(max_error, max_disagreement)
         file = safe_paths.inside(folder, self.card.model.file)
         described.check_signatures(self.card, file)
         self._file = TfliteModel(file, threads=threads)

@@ -81,4 +81,5 @@ def fit_confidence(verified: Verified) -> Confidence | None:
         model_sha256=verified.report.sha256,
         familiarity=_familiarity(plan),
         temperature_inside=plan.temperature,
+        answers=plan.request.promise_answers,
     )

@@ -145,7 +145,7 @@ def make_plan(request: ExportRequest) -> ExportPlan:
     if request.promise_on is not None:
         promise_on = inputs.collect(request.promise_on, "promise_on")
         inputs.check_examples(promise_on, config, lengths, "promise_on")
-        check_promise(promise_on, examples if real else None, task)
+        check_promise(promise_on, examples if real else None, task, request.promise_answers)
         if request.calibrate_on is not None:
             trained_on = inputs.collect(request.calibrate_on, "calibrate_on")
     calibration = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from tfdistill.data.model_answers import ModelAnswers
 from tfdistill.data.task_data import TaskData
 from tfdistill.io import files
 from tfdistill.tasks import Examples, TaskSpec
@@ -41,6 +42,9 @@ class ExportOptions(TypedDict, total=False):
         temperature, in the forms of `check_on`: the manifest then says above which confidence at
         most 1, 2, 5 and 10% of the answers are wrong (see `manifest.confidence`). Default those of
         `data`, where it names a file of them.
+      promise_answers: A large model's answers to the texts of `promise_on`: the manifest then also
+        says above which confidence at most so large a share of all texts gets another answer than
+        its own. Default those of `data`, where it declares them for its own promise texts.
       calibrate_on: Real examples, without labels or with them, in the same forms, or a function
         that returns a generator of features by name: what the ranges of a static quantization are
         measured on, and with `promise_on` what tells texts of another kind, which are not sure.
@@ -79,6 +83,7 @@ class ExportOptions(TypedDict, total=False):
     softmax: bool
     check_on: Any
     promise_on: Any
+    promise_answers: ModelAnswers | None
     calibrate_on: Any
     num_calibration: int
     seed: int

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import tf_keras as keras
 
 from tfdistill import config, errors, models
+from tfdistill.data.model_answers import ModelAnswers, read_model_answers
 from tfdistill.data.task_data import TaskData
 from tfdistill.io import files
 from tfdistill.manifest import lengths
@@ -95,11 +96,9 @@ class ExportRequest:
         yield "labels", data.task.labels
         yield "tokenizer", data.tokenizer
         yield "calibrate_on", data.train.encoded
-        if (promise_rows := data.promise_examples()) is not None:
-            yield (
-                "promise_on",
-                data.encode(promise_rows, min(max(chosen), data.settings.max_length)),
-            )
+        if self.promise_on is None and (rows := data.promise_examples()) is not None:
+            yield "promise_answers", read_model_answers(data.settings, rows)
+            yield "promise_on", data.encode(rows, min(max(chosen), data.settings.max_length))
         if self.check_on is not None:
             return
         check_on, texts, longest = data.dev.encoded, data.dev_examples, max(chosen)
@@ -188,10 +187,13 @@ def check_task(task: TaskSpec | None, head: OutputHead, num_labels: int, *, soft
         )
 
 
-def check_promise(promise_on: EncodedExamples, check_on: Any, task: TaskSpec | None) -> None:
+def check_promise(
+    promise_on: EncodedExamples, check_on: Any, task: TaskSpec | None, answers: ModelAnswers | None
+) -> None:
     """Checks that promises can be found: on labelled texts, of answers that have probabilities.
 
     The labels of `promise_on` chose nothing; those of `check_on`, if any, give the temperature.
+    `answers` are a large model's to the texts of `promise_on`.
     """
     if task is None or not task.traits.gives_probabilities:
         kinds = [name for name, kind in KINDS.items() if kind.gives_probabilities]
@@ -203,6 +205,9 @@ def check_promise(promise_on: EncodedExamples, check_on: Any, task: TaskSpec | N
     if promise_on.labels is None:
         received = "examples without labels"
         raise errors.DataError("promise_on for a promise", "labelled examples", received)
+    if answers is not None and len(answers.classes) != len(promise_on):
+        expected = f"one for each of the {len(promise_on)} texts of promise_on"
+        raise errors.DataError("promise_answers", expected, len(answers.classes))
 
 
 def labels_of(

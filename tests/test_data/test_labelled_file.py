@@ -222,7 +222,7 @@ def test_a_promise_counts_one_of_similar_texts_and_none_like_a_training_text(tmp
     assert "17 of 20 texts are like another one" in caplog.text
     train = tasks.Examples(task, [f"the {name} box is number 7" for name in names], None, None)
     assert from_config.promise_examples(str(path), task, [train]) is None
-    with pytest.raises(errors.DataError, match="training or development texts alone"):
+    with pytest.raises(errors.DataError, match="received texts that were used alone"):
         train = tasks.Examples(task, [text for text, _ in rows], None, None)
         from_config.promise_examples(str(path), task, [train])
 

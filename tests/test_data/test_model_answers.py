@@ -11,6 +11,23 @@ def write(path, rows):
     path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
 
 
+def test_texts_that_the_model_knew_no_answer_to_are_promised_on_once_and_if_nothing_saw_them(
+    tmp_path,
+):
+    spec = tasks.TaskSpec("own", "text", "label", labels=("no", "yes"))
+    write(tmp_path / "promise.csv", ["text,label", "the red box is here,yes"])
+    rows = ["the red box is here 2", "the blue box is here", "the blue box is here!", "one box"]
+    rows += ["the old box is here 5", "the grey box is here 6"]
+    write(tmp_path / "promise_abstained.csv", ["text", *rows])
+    used = [
+        tasks.Examples(spec, texts, None, None)
+        for texts in (["the old box is here"], ["a box"], ["the grey box is here"])
+    ]
+    promise = from_config.promise_examples(str(tmp_path / "promise.csv"), spec, used)
+    assert promise.texts == ["the red box is here", "the blue box is here", "one box"]
+    assert promise.labels.tolist() == [1, -100, -100]
+
+
 def test_answers_of_a_set_are_found_by_its_texts(tmp_path):
     train = [f"a text {n},{'yes' if n % 2 else 'no'},," for n in range(60)]
     write(tmp_path / "train.csv", ["text,label,model_answer,gold_label", *train])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from tfdistill.analysis.agreements import find_agreement
     from tfdistill.analysis.baselines import (
         LinearModel,
         TextFeatures,
@@ -80,6 +81,7 @@ __all__ = [
     "embedding_features",
     "entropy_share",
     "error_by_coverage",
+    "find_agreement",
     "find_promise",
     "find_suspects",
     "fit_confidence",

@@ -5,21 +5,25 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.special
 
 from tfdistill import errors
+from tfdistill.analysis.agreements import LEVEL, allowed, find_agreement
 from tfdistill.analysis.calibration import fit_temperature, is_at_end
 from tfdistill.manifest.confidence import FEWEST_OTHERS, Confidence, Promise
 from tfdistill.manifest.familiarity import Familiarity
 from tfdistill.tasks import decoding, probabilities
+from tfdistill.tasks.answer_cells import UNANSWERED
 from tfdistill.tasks.encoded import UNLABELLED, EncodedExamples
 from tfdistill.tasks.kind import TaskKind
 
+if TYPE_CHECKING:
+    from tfdistill.data.model_answers import ModelAnswers
+
 MAX_ERRORS = (0.01, 0.02, 0.05, 0.1)  # that are promised
-LEVEL = 0.9  # of the guarantee
 _FIRST_SHARE = 0.25  # of the rows are above the first threshold that is tested
 _OTHERS_SURE = 0.05  # of the texts of no label that raise a threshold
 _STEPS = 50  # thresholds that are tested
@@ -145,6 +149,7 @@ def fit_confidence(
     familiarity: Familiarity | None = None,
     max_errors: Sequence[float] = MAX_ERRORS,
     temperature_inside: float = 1.0,
+    answers: ModelAnswers | None = None,
 ) -> Confidence:
     """Fits what a manifest says of a file's confidence.
 
@@ -160,11 +165,14 @@ def fit_confidence(
       max_errors: What is promised, rising.
       temperature_inside: What the file itself divides its logits by. Other than 1, no other
         temperature is fitted.
+      answers: A large model's answers to the texts of `promise_on`, which give the agreements; of
+        one class a text.
     """
     temperature = 1.0
     if chosen_on is not None and temperature_inside == 1:
         temperature = temperature_of(*chosen_on)
     promises: list[Promise] = []
+    of_model: dict[str, Any] = {}
     if promise_on is not None:
         judged = judge(kind, *promise_on, temperature)
         familiar = np.ones(len(judged.right), bool)
@@ -172,6 +180,10 @@ def fit_confidence(
             familiar = familiarity.covers(promise_on[1])
         others = ~has_label(promise_on[1])
         promises = [_promise_of(judged, familiar, others, error) for error in max_errors]
+        if answers is not None and kind.one_class:
+            # An answer that none is known is no class: nothing is the same as that.
+            same = judge_rows(kind, promise_on[0], answers.classes).right
+            of_model = _agreements(familiar * judged.confidence, same, others, answers)
     return Confidence.of_file(
         model_sha256,
         temperature=temperature,
@@ -179,6 +191,7 @@ def fit_confidence(
         num_examples=0 if chosen_on is None else len(chosen_on[1]),
         promises=tuple(promises),
         familiarity=familiarity,
+        **of_model,
     )
 
 
@@ -201,9 +214,7 @@ def _promise_of(
     more confident than 95% of it, which says nothing of their labels.
     """
     confidence = np.where(familiar, judged.confidence, 0.0)
-    others = np.random.default_rng(0).permutation(confidence[other])
-    half = len(others) // 2 if len(others) >= FEWEST_OTHERS else 0
-    least = np.sort(others[:half])[-1 - int(half * _OTHERS_SURE)] if half else 0.0
+    others, half, least = _raised_by(confidence[other])
     rows, right = confidence[~other], judged.right[~other]
     share = float((rows > least).mean())
     if not share:
@@ -219,6 +230,14 @@ def _promise_of(
             "others_sure": float(np.mean(measured > promise.threshold)) if len(measured) else None,
         }
     )
+
+
+def _raised_by(confidence: np.ndarray) -> tuple[np.ndarray, int, float]:
+    """Texts of no label in an order at random, how many of them raise, and the threshold above."""
+    others = np.random.default_rng(0).permutation(confidence)
+    half = len(others) // 2 if len(others) >= FEWEST_OTHERS else 0
+    least = np.sort(others[:half])[-1 - int(half * _OTHERS_SURE)] if half else 0.0
+    return others, half, float(least)
 
 
 def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) -> Promise:
@@ -279,21 +298,33 @@ def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) ->
     )
 
 
+def _agreements(
+    confidence: np.ndarray, same: np.ndarray, other: np.ndarray, answers: ModelAnswers
+) -> dict[str, Any]:
+    """What a record has of the large model that answered promise texts; nothing without answers."""
+    rows, (_, _, least) = answers.classes != UNANSWERED, _raised_by(confidence[other])
+    if not rows.any():
+        return {}
+    counts = None if answers.counts is None else answers.counts[rows]
+    named = {"least": least, "counts": counts}
+    return {
+        "agreements": [
+            find_agreement(confidence[rows], same[rows], a, **named) for a in MAX_ERRORS
+        ],
+        "answered_by": answers.answered_by,
+        "answered_labels": int(np.sum(~other & (answers.gold == UNANSWERED))),
+    }
+
+
 def _tested_ranks(num_rows: int, max_error: float) -> np.ndarray:
     """Ranks at which a threshold is tested, rising: at each, one wrong answer more is allowed."""
-    first = _allowed(math.ceil(_FIRST_SHARE * num_rows) - 1, max_error) + 1
-    last = _allowed(num_rows, max_error)
+    first = allowed(math.ceil(_FIRST_SHARE * num_rows) - 1, max_error) + 1
+    last = allowed(num_rows, max_error)
     steps = min(_STEPS, last - first + 1)
     if steps < 1:
         return np.empty(0, int)
-    allowed = np.linspace(first, last, steps).astype(int)
-    return np.ceil(scipy.special.bdtrin(allowed, 1 - LEVEL, max_error)).astype(int)
-
-
-def _allowed(sure: int, max_error: float) -> int:
-    """The most wrong ones of some sure answers with which a promise passes; -1 for not even 0."""
-    wrong = np.arange(math.ceil(sure * max_error) + 1)
-    return int(np.sum(scipy.special.bdtr(wrong, sure, max_error) <= 1 - LEVEL)) - 1
+    counts = np.linspace(first, last, steps).astype(int)
+    return np.ceil(scipy.special.bdtrin(counts, 1 - LEVEL, max_error)).astype(int)
 
 
 def fewest_rows(max_error: float) -> int:

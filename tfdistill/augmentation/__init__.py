@@ -5,7 +5,7 @@ a masked language model or word vectors offer) and `dataset` (the file).
 """
 
 from tfdistill.augmentation.candidates import CandidateFinder, load_finder
-from tfdistill.augmentation.dataset import Augmented, augment_train, is_whole
+from tfdistill.augmentation.dataset import Augmented, augment_train, is_whole, load_augmented
 from tfdistill.augmentation.variants import (
     STOP_WORDS,
     AugmentOptions,
@@ -20,5 +20,6 @@ __all__ = [
     "augment_train",
     "copies_for",
     "is_whole",
+    "load_augmented",
     "load_finder",
 ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import tqdm
 
-from tfdistill import errors
+from tfdistill import errors, tasks
 from tfdistill.augmentation import variants
 from tfdistill.augmentation.candidates import CandidateFinder
 from tfdistill.data import parallel
@@ -173,6 +173,11 @@ def is_whole(folder: files.Path) -> bool:
         return False
     written = reading.read_json_object(manifest).get("sha256")
     return written == files.sha256_of(file)
+
+
+def load_augmented(folder: files.Path, task: tasks.TaskSpec) -> tasks.Examples:
+    """Reads the training set that `augment_train` wrote into a folder for a task."""
+    return tasks.load_examples(dataclasses.replace(task, layout="table"), folder, "train")
 
 
 def _units(folder: pathlib.Path, record: dict[str, Any], count: int) -> list[parallel.WorkUnit]:

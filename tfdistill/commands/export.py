@@ -60,6 +60,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_data(parser, required=False, of_run="model", one_file=True)
     for field in ("promise_on", "prompt"):
         options.add_field(parser, config.DataConfig, field)
+    for field in ("answer_column", "answered_by"):
+        options.add_field(parser, config.ModelAnswersConfig, field, None)
     options.add_json(parser)
 
 

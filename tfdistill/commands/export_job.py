@@ -8,6 +8,7 @@ import functools
 import logging
 import pathlib
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors, manifest
@@ -17,6 +18,7 @@ from tfdistill.tokenization.reading import exported_tokenizer
 from tfdistill.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from tfdistill.data.model_answers import ModelAnswers
     from tfdistill.manifest import Manifest
     from tfdistill.run.inputs import Source
     from tfdistill.tasks import Examples, TaskSpec
@@ -53,11 +55,13 @@ class Job:
 
     def options(self, *, calibrate: bool) -> dict[str, Any]:
         """The options of `export.to_tflite` that follow from the model and its data."""
+        promise_on, promise_answers = self._promising()
         calibrates = (calibrate or self.promise_on) and self.settings is not None
         return {
             "lengths": self.lengths,
             "check_on": self.check_set,
-            "promise_on": self.promise_set(),
+            "promise_on": promise_on,
+            "promise_answers": promise_answers,
             "calibrate_on": self.encode(self._train) if calibrates else None,
             "texts": self.examples,
             "task": self.task,
@@ -97,7 +101,9 @@ class Job:
         from tfdistill.data import from_config
 
         assert self.settings is not None
-        return from_config.labelled(self.settings, "train", folder=self.folder)[1]
+        limit = {"dev_limit": self.settings.train_limit}  # `labelled` takes that for any split
+        settings = self.settings.model_copy(update=limit)
+        return from_config.labelled(settings, "train", folder=self.folder)[1]
 
     def training_set(self) -> EncodedExamples:
         """The training set as ids."""
@@ -110,18 +116,35 @@ class Job:
             raise errors.ConfigError("--size-mb", "a task, whose texts it needs", "none", remedy)
         return [*self._train.texts, *(self._train.pairs or ())]
 
-    def promise_set(self) -> EncodedExamples | None:
-        """The held-out labelled texts as ids; None without a file of them."""
-        from tfdistill.data import from_config
+    def _promising(self) -> tuple[EncodedExamples | None, ModelAnswers | None]:
+        """The held-out labelled texts as ids, and a large model's answers to them, if any."""
+        from tfdistill.data import from_config, model_answers
 
         if self.promise_on is None:
-            return None
+            return None, None
         if self.task is None or self.examples is None or self.settings is None:
             remedy = "Name the task of MODEL with --task."
             raise errors.ConfigError("promise_on", "a task", "none", remedy)
-        named = self.promise_on, self.task, (self._train, self.examples), self.settings.other
+        used = [self._train, self.examples, *self._without_labels()]
+        named = self.promise_on, self.task, used, self.settings.other
         rows = from_config.promise_examples(*named)
-        return None if rows is None else self.encode(rows)
+        if rows is None:
+            return None, None
+        answers = model_answers.read_model_answers(self.settings, rows)
+        if answers is not None and answers.note:
+            _log.warning(answers.note)
+        return self.encode(rows), answers
+
+    def _without_labels(self) -> Iterator[Examples]:
+        """The other texts that were trained on: the unlabelled and the augmented ones."""
+        from tfdistill import augmentation
+        from tfdistill.data import unlabelled
+
+        assert self.settings is not None and self.task is not None
+        if self.settings.unlabelled:
+            yield unlabelled.read_unlabelled(self.task, self.settings.unlabelled).examples
+        if augmentation.is_whole(folder := self.folder / "augmented"):
+            yield augmentation.load_augmented(folder, self.task)
 
 
 def open_job(args: argparse.Namespace) -> Job:
@@ -142,6 +165,8 @@ def open_job(args: argparse.Namespace) -> Job:
     source.tokenizer = source.tokenizer.replace(prompt=args.prompt)
     if settings is not None and args.prompt is not None:
         settings = settings.model_copy(update={"prompt": args.prompt})
+    if settings is not None and (named := options.section_of(args, "data.model_answers")):
+        settings = settings.model_copy(update={"model_answers": _declared(settings, named)})
     allow_weak = recipe is not None and recipe.student.allow_weak
     job = Job(source, settings, task, examples, promise_on, folder, args.lengths, allow_weak)
     if settings is None or task is None:
@@ -166,6 +191,20 @@ def _task_alone(source: Source, model: str, kind: str | None) -> TaskSpec | None
     columns = tasks.KINDS[kind].usual_columns or ("text", "label")
     name = labelled_file.name_of(pathlib.Path(model).resolve())
     return tasks.TaskSpec(name, *columns, kind=kind, labels=source.labels)
+
+
+def _declared(settings: config.DataConfig, named: dict[str, Any]) -> config.ModelAnswersConfig:
+    """What a section says of a large model's answers, with the options that are named."""
+    declared = settings.model_answers or config.ModelAnswersConfig()
+    before, now = declared.answered_by, named.get("answered_by")
+    if None not in (before, now) and before != now:
+        _log.warning(
+            f"the training texts were answered by {before}, those of the promise by {now}: the "
+            f"file promises how often it agrees with {now}."
+        )
+    values = {**declared.model_dump(), **named}
+    place = {"source": "command line", "place": "data.model_answers"}
+    return config.parse_section(config.ModelAnswersConfig, values, **place)
 
 
 def prune(job: Job, corpus: str | None, cut: dict[str, Any]) -> tuple[Job, dict[str, Any]]:

@@ -35,6 +35,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     text = "maximum error rate of answers that are marked sure: 0.01, 0.02, 0.05 or 0.1 "
     text += "(default: 0.05)"
     options.add_plain(parser, {"--max-error SHARE": text})
+    text = "in its place: an answer is sure if the file promises that at most this share of all "
+    text += "requests gets a sure answer unlike the large model's: 0.01, 0.02, 0.05 or 0.1"
+    options.add_plain(parser, {"--max-disagreement SHARE": text})
     text = "also find e-mail addresses, IBANs and payment cards by their form and checksum, where "
     text += "tags name entities"
     options.add_plain(parser, {"--patterns": text})
@@ -61,13 +64,14 @@ def _predict(args: argparse.Namespace) -> None:
         raise errors.ConfigError("--text-column", "a table in --file", args.file or "none")
     from tfdistill.predictor import Predictor
 
+    level = {name: getattr(args, name) for name in ("max_error", "max_disagreement")}
     with contextlib.ExitStack() as stack:
-        predictor = stack.enter_context(Predictor(folder, max_error=args.max_error))
+        predictor = stack.enter_context(Predictor(folder, **level))
         predictor.patterns = args.patterns
         teacher = None
         if args.against == _TEACHER:
             file = _teacher(pathlib.Path(args.run))
-            teacher = stack.enter_context(Predictor(file, max_error=args.max_error))
+            teacher = stack.enter_context(Predictor(file, **level))
             teacher.patterns = args.patterns
         if not args.json:
             promise = "not known, because the file promises nothing (export with --promise-on FILE)"

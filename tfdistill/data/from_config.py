@@ -15,7 +15,6 @@ from tfdistill import config, errors, tasks
 from tfdistill.data import labelled_file, model_answers, synthetic, unlabelled
 from tfdistill.io import files
 from tfdistill.tasks import tables
-from tfdistill.tasks.encoded import UNLABELLED
 
 _log = logging.getLogger(__name__)
 
@@ -308,43 +307,36 @@ def promise_examples(
 ) -> tasks.Examples | None:
     """Reads held-out labelled texts: one of those that are similar, none that anything saw.
 
-    Nothing may have been chosen on it or on a similar one (`unlabelled.similar_text`): answers to
-    texts that depend on each other promise too much. None where none is left. After them come the
-    texts of its `model_answers.abstained_files` and of `other`, each once, with the label
-    `UNLABELLED`.
+    Nothing may have been trained or chosen on it or on a similar one, with a label or without
+    (`unlabelled.similar_text`): answers to texts that depend on each other promise too much.
+    `chosen_on` are the training and the development set, and the unlabelled texts if there are any.
+    None where none is left. After them come the texts of its `model_answers.abstained_files`, one
+    of those that are similar, and of `other`, each once, with the label `UNLABELLED`.
     """
     examples = tasks.load_examples(task, path, "promise", labelled=True)
-    held_out, *used = unlabelled.example_numbers(examples, *chosen_on, similar=True)
-    groups, first = np.unique(held_out, return_index=True)
-    fresh = np.sort(first[~np.isin(groups, np.concatenate(used))])
+    fresh = unlabelled.rows_apart(examples, chosen_on)
     same, *seen = unlabelled.example_numbers(examples, *chosen_on)
     if np.isin(same, np.concatenate(seen)).all():
-        raise errors.DataError(
-            f"promise_on {path}", "held-out texts", "training or development texts alone"
-        )
+        raise errors.DataError(f"promise_on {path}", "held-out texts", "texts that were used alone")
     if len(fresh) < len(examples):
         _log.warning(
             f"{path}: {len(examples) - len(fresh)} of {len(examples)} texts are like another one, "
-            "a training or a development text but for digits, punctuation or the order of a pair, "
-            "and are left out of the promise."
+            "a training, development or unlabelled text but for digits, punctuation or the order "
+            "of a pair, and are left out of the promise."
         )
     if not len(fresh):
         return None
     examples = examples.select(fresh)
-    others = [*model_answers.abstained_files(path), *([other] if other else [])]
-    if not others or examples.labels is None:
+    for file in model_answers.abstained_files(path):
+        abstained = unlabelled.read_unlabelled(task, [file]).examples
+        rows = unlabelled.rows_apart(abstained, [*chosen_on, examples])
+        examples = examples.with_unlabelled(abstained.select(rows))
+    if other is None or examples.labels is None:
         return examples
-    read = unlabelled.read_unlabelled(task, others)
+    read = unlabelled.read_unlabelled(task, [other])
     sets = {"training": chosen_on[0], "development": chosen_on[1], "promise": examples}
-    added = unlabelled.select_new(read, read.examples.select([]), sets).examples
-    labels = np.full((len(added), *examples.labels.shape[1:]), UNLABELLED, examples.labels.dtype)
-    return dataclasses.replace(
-        examples,
-        texts=examples.texts + added.texts,
-        pairs=examples.pairs and [*examples.pairs, *(added.pairs or ())],
-        labels=np.concatenate([examples.labels, labels]),
-        lines=None,
-    )
+    new = unlabelled.select_new(read, read.examples.select([]), sets).examples
+    return examples.with_unlabelled(new)
 
 
 def labelled(

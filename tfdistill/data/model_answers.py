@@ -28,6 +28,7 @@ class ModelAnswers:
     gold: np.ndarray  # int32 (n,): a class, `UNANSWERED` where no gold label is known
     counts: np.ndarray | None  # int32 (n,): requests of each text, None where nobody counted
     note: str = ""  # about answers that are no label, for a person
+    answered_by: str | None = None  # the model, with its version
 
 
 ABSTAINED_SUFFIX = "_abstained"
@@ -87,4 +88,5 @@ def read_model_answers(
     lacking = (UNANSWERED, UNANSWERED, 1)
     values_of = [read.get(key, lacking) for key in soft_labels.example_keys(examples)]
     classes, gold, counts = np.array(values_of, np.int32).reshape(-1, 3).T
-    return ModelAnswers(classes, gold, counts if counted else None, " ".join(notes))
+    counted_requests = counts if counted else None
+    return ModelAnswers(classes, gold, counted_requests, " ".join(notes), declared.answered_by)

@@ -52,6 +52,7 @@ class TaskData(TextData):
       test: The test set, in a fixed order; None where there is none with labels, and in a run,
         which reads it at its end.
       augmented: The augmented training set, where a stage learns from it.
+      augmented_examples: Its texts.
       unlabelled: Further texts, for stages that need no gold labels.
       unlabelled_examples: These texts.
       class_weights: float32 (labels,), of losses on gold labels, or None.
@@ -64,6 +65,7 @@ class TaskData(TextData):
     dev_examples: tasks.Examples
     test: batches.Batches | None = None
     augmented: batches.EncodedExamples | None = None
+    augmented_examples: tasks.Examples | None = None
     unlabelled: batches.EncodedExamples | None = None
     unlabelled_examples: tasks.Examples | None = None
     class_weights: np.ndarray | None = None
@@ -78,9 +80,10 @@ class TaskData(TextData):
         """The held-out labelled texts; None where the section names no file of them."""
         if self.settings.promise_on is None:
             return None
-        known_texts = (self.train_examples, self.dev_examples)
+        sets = (self.train_examples, self.dev_examples, self.unlabelled_examples)
+        used = [part for part in (*sets, self.augmented_examples) if part is not None]
         named = self.settings.promise_on, self.settings.other
-        return from_config.promise_examples(named[0], self.task, known_texts, named[1])
+        return from_config.promise_examples(named[0], self.task, used, named[1])
 
     def texts(self, *, labelled: bool = False, augmented: bool = False) -> batches.EncodedExamples:
         """The training texts, and unless labels are needed those without."""

@@ -140,6 +140,13 @@ def example_numbers(*parts: Examples, similar: bool = False) -> list[np.ndarray]
     return [splitting.numbered(_keys(part, similar), numbers) for part in parts]
 
 
+def rows_apart(examples: Examples, others: Sequence[Examples]) -> np.ndarray:
+    """The first of each group of similar examples that no other set has one of, rising."""
+    numbers, *used = example_numbers(examples, *others, similar=True)
+    groups, first = np.unique(numbers, return_index=True)
+    return np.sort(first[~np.isin(groups, np.concatenate(used))])
+
+
 def _keys(examples: Examples, similar: bool) -> Iterator[Hashable]:
     key = similar_text if similar else normal_text
     if examples.pairs is None:

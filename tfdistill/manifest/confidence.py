@@ -18,6 +18,10 @@ USUAL_MAX_ERROR = 0.05
 FEWEST_OTHERS = 45  # texts of no label that raise a threshold
 _MOVED = 0.02  # of the answered share, from one file to another
 _SIGNED = ("max_error", "rows", "threshold", "coverage", "error", "rows_needed")
+_SIGNED_OF_ALL = (
+    *("max_disagreement", "rows", "threshold", "coverage", "disagreement", "rows_needed"),
+    "requests",
+)
 _SIGNED_OF_TEXTS = ("threshold", "first_word", "num_pieces", "pieces", "pairs")
 
 
@@ -70,6 +74,53 @@ class Promise(ManifestPart):
         return clause + (", too few to raise the threshold" if few else "")
 
 
+class ModelAgreement(ManifestPart):
+    """At most `max_disagreement` of all requests are sure and not answered as a large model would.
+
+    The large model is the one whose answers trained the file. An answer is sure if its confidence
+    is above `threshold`. It holds with a probability of 90% over the texts that it was found on,
+    `rows` in number, for requests drawn like them; of several levels each holds singly. `coverage`
+    is the share of these texts that is sure, `disagreement` the share of *all* of them that is sure
+    and answered otherwise; a text to which the large model had no label counts, where it is sure.
+    `requests` is the coverage where each text counts as often as it was requested, None where that
+    is not known. Where no threshold keeps it, these are None, and `rows_needed` says how many texts
+    the next one takes.
+    """
+
+    max_disagreement: float = pydantic.Field(gt=0, lt=1)
+    rows: int = pydantic.Field(gt=0)
+    threshold: float | None = pydantic.Field(default=None, ge=0, le=1)
+    coverage: float | None = pydantic.Field(default=None, gt=0, le=1)
+    disagreement: float | None = pydantic.Field(default=None, ge=0, le=1)
+    rows_needed: int | None = None
+    requests: float | None = pydantic.Field(default=None, ge=0, le=1)
+
+    def covers(self, confidence: float) -> bool:
+        """Whether an answer of this confidence is sure."""
+        return self.threshold is not None and confidence > self.threshold
+
+    @property
+    def summary(self) -> str:
+        """The contract as a clause."""
+        what = f"at most {self.max_disagreement:.0%} of all requests sure and unlike the model's"
+        if self.coverage is None or self.disagreement is None:
+            needed = f"it takes {self.rows_needed:,}"
+            return f"{what} answer: no threshold keeps it on {self.rows} texts, {needed}"
+        return (
+            f"{what} answer: sure of {self.coverage:.0%} of {self.rows} texts, "
+            f"{self.disagreement:.1%} of all of them sure and unlike it (confidence above "
+            f"{self.threshold:.4f}), {self.saving}"
+        )
+
+    @property
+    def saving(self) -> str:
+        """The calls of the large model that are left, as a clause."""
+        share, weighted = self.requests, self.requests is not None
+        share = (self.coverage or 0.0) if share is None else share
+        of = "requests" if weighted else "distinct texts"
+        return f"{share:.0%} of {of} stay here, {1000 * (1 - share):.0f} calls left of 1,000"
+
+
 class Confidence(ManifestPart):
     """The confidence of an answer, and which answers are sure enough.
 
@@ -87,6 +138,10 @@ class Confidence(ManifestPart):
       promises: By rising `max_error`; empty where no other labelled texts were given.
       familiarity: What tells texts of another kind, whose answers are not sure; None where too few
         texts were given for it, and of tags.
+      agreements: By rising `max_disagreement`; empty where no large model's answers were given.
+      answered_by: The large model of these and its version, where it is named.
+      answered_labels: The texts of the promises whose label is an answer of it, for want of a gold
+        label.
       sha256: Of these values and of the model file: they say nothing about another one.
     """
 
@@ -95,6 +150,9 @@ class Confidence(ManifestPart):
     num_examples: int = pydantic.Field(ge=0)
     promises: tuple[Promise, ...] = ()
     familiarity: Familiarity | None = None
+    agreements: tuple[ModelAgreement, ...] = ()
+    answered_by: str | None = None
+    answered_labels: int = pydantic.Field(default=0, ge=0)
     sha256: Sha256
 
     @property
@@ -105,6 +163,11 @@ class Confidence(ManifestPart):
         fitted = f"temperature {value:.3g}{inside}, fitted on {self.num_examples} texts"
         fitted = fitted if self.num_examples else "those of the model"  # calibrated already
         lines = [f"probabilities: {fitted}", *(promise.summary for promise in self.promises)]
+        if self.agreements:
+            model = self.answered_by or "not named (--answered-by TEXT)"
+            gold = f"{self.answered_labels} of the labels above are its answers, not gold"
+            lines.append(f"speaks for the model: {model}; {gold}")
+            lines += [agreement.summary for agreement in self.agreements]
         if self.familiarity is not None:
             score = self.familiarity.threshold
             lines.append(f"texts of another kind: not sure below a score of {score:.3f}")
@@ -123,22 +186,36 @@ class Confidence(ManifestPart):
         values = [model_sha256, *temperatures, self.num_examples, promises]
         if self.familiarity is not None:
             values.append([getattr(self.familiarity, name) for name in _SIGNED_OF_TEXTS])
+        if self.agreements:
+            rows = [[getattr(row, name) for name in _SIGNED_OF_ALL] for row in self.agreements]
+            values.append([rows, self.answered_by, self.answered_labels])
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
-    def promise_for(self, max_error: float | None = None) -> Promise | None:
-        """Returns the promise of an error, which it must have; by default of 5%, or None."""
-        wanted = USUAL_MAX_ERROR if max_error is None else max_error
-        for promise in self.promises:
-            if promise.max_error == wanted:
+    def promise_for(
+        self, max_error: float | None = None, max_disagreement: float | None = None
+    ) -> Promise | ModelAgreement | None:
+        """Returns the promise of an error, or the agreement of a disagreement: one of them.
+
+        Of neither the promise of 5%, None where nothing is promised. Refused where it has no such.
+        """
+        name, level, offered = "max_error", max_error, self.promises
+        if max_disagreement is not None:
+            name, level, offered = "max_disagreement", max_disagreement, self.agreements
+            if max_error is not None:
+                raise errors.ConfigError(name, "no max_error beside it", level, "Name one of them.")
+        wanted = USUAL_MAX_ERROR if level is None else level
+        for promise in offered:
+            if getattr(promise, name) == wanted:
                 return promise
-        if max_error is None and not self.promises:
+        if level is None and not offered:
             return None
-        listed = ", ".join(f"{promise.max_error:g}" for promise in self.promises)
+        listed = ", ".join(f"{getattr(promise, name):g}" for promise in offered)
+        texts = "labelled texts" if name == "max_error" else "texts with a model's answers"
         raise errors.ConfigError(
-            "max_error",
+            name,
             f"one of {listed or 'those that were promised'}",
-            "none" if max_error is None else max_error,
-            "" if listed else "Export with --promise-on FILE: held-out labelled texts.",
+            "none" if level is None else level,
+            "" if listed else f"Export with --promise-on FILE: held-out {texts}.",
         )
 
 

@@ -341,6 +341,6 @@ def augmented(
         )
         train = data.train_examples
         augmentation.augment_train(train, finder, options, folder, resume=folder.exists())
-    task = dataclasses.replace(data.task, layout="table")
-    examples = tasks.load_examples(task, folder, "train")
-    return dataclasses.replace(data, augmented=data.encode(examples))
+    examples = augmentation.load_augmented(folder, data.task)
+    encoded = data.encode(examples)
+    return dataclasses.replace(data, augmented=encoded, augmented_examples=examples)

@@ -13,6 +13,7 @@ import numpy as np
 from tfdistill import errors
 from tfdistill.io.files import Path
 from tfdistill.tasks import folders, squad, tables
+from tfdistill.tasks.encoded import UNLABELLED
 from tfdistill.tasks.spec import TaskSpec
 from tfdistill.tasks.tagged_texts import TaggedTexts
 
@@ -95,6 +96,18 @@ class Examples:
             word_offsets=None if offsets is None else [offsets[i] for i in index],
             questions=None if self.questions is None else [self.questions[i] for i in index],
             lines=None if self.lines is None else [self.lines[i] for i in index],
+        )
+
+    def with_unlabelled(self, others: Examples) -> Examples:
+        """Returns these labelled examples and then others, each with the label `UNLABELLED`."""
+        assert self.labels is not None
+        shape = (len(others), *self.labels.shape[1:])
+        return dataclasses.replace(
+            self,
+            texts=self.texts + others.texts,
+            pairs=self.pairs and [*self.pairs, *(others.pairs or ())],
+            labels=np.concatenate([self.labels, np.full(shape, UNLABELLED, self.labels.dtype)]),
+            lines=None,
         )
 
     def location(self, index: int) -> str:
