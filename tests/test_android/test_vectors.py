@@ -207,14 +207,16 @@ def test_the_index_still_gives_the_labels_that_it_gave():
 
 
 def test_the_predictor_is_still_as_sure_as_it_was():
-    cases = json.loads((vectors.RESOURCES / "confidence.json").read_bytes())
+    cases, both = json.loads((vectors.RESOURCES / "confidence.json").read_bytes()), set()
     for case, again in zip(cases, vectors.confidences(), strict=True):
         answers = [case.pop("answers"), again.pop("answers")]
         assert case == again
         assert {answer["sure"] for answer in answers[0]} == {True, False}
+        both |= {(answer["sure"], answer["sure_by_agreement"]) for answer in answers[0]}
         for answer, other in zip(*answers, strict=True):
             # Seven digits of each logit, on whatever processor.
             assert answer.pop("probability") == pytest.approx(other.pop("probability"), rel=1e-5)
             scores = [each.pop("score", 0.0) for each in (answer, other)]
             assert scores[0] == pytest.approx(scores[1], abs=1e-12)
             assert answer == other
+    assert len(both) == 3  # an agreement's threshold is the higher one

@@ -424,6 +424,11 @@ def confidences() -> list[dict[str, Any]]:
                 {"max_error": 0.05, "rows": 300, **sure},
                 {"max_error": 0.1, "rows": 300, "rows_needed": 900},
             )
+            surer = {"threshold": threshold + 0.05, "coverage": 0.4, "disagreement": 0.01}
+            agreements = (
+                {"max_disagreement": 0.02, "rows": 300, **surer},
+                {"max_disagreement": 0.1, "rows": 20, "rows_needed": 22},
+            )
             texts = list(_confidence_texts(folder, pairs=card.task.pair))
             encoded = _encoded(folder, card, texts) if told else None
             familiarity = None if encoded is None else _familiarity(folder, encoded)
@@ -433,16 +438,19 @@ def confidences() -> list[dict[str, Any]]:
                 num_examples=200,
                 promises=promises,
                 familiarity=familiarity,
+                agreements=agreements,
             )
             task = card.task.model_copy(update={"kind": kind})
             changed = card.model_copy(update={"confidence": record, "task": task})
             manifest.write_manifest(changed, folder)
             answers = []
-            with Predictor(folder) as predictor:
+            with Predictor(folder) as predictor, Predictor(folder, max_disagreement=0.02) as other:
                 for text, pair in texts:
                     answer = predictor.predict(text, pair)
+                    agrees = other.predict(text, pair).sure
                     labels = [answer.label] if isinstance(answer.label, str) else list(answer.label)
                     facts = {"probability": answer.probability, "sure": answer.sure}
+                    facts["sure_by_agreement"] = agrees
                     answers.append({"text": text, "pair": pair, "labels": labels, **facts})
             if familiarity is not None:
                 for answer, score in zip(answers, familiarity.scores(encoded), strict=True):

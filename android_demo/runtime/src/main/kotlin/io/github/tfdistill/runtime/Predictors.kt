@@ -18,6 +18,7 @@ import java.nio.channels.FileChannel
  * @param name of the bundle that `tfdistill export --android` put there
  * @param threads that an inference uses
  * @param maxError the promise that says which answers are sure, see [Predictor]
+ * @param maxDisagreement in its place the agreement that says it, see [Predictor]
  * @throws io.github.tfdistill.text.BundleException if it is not there, damaged, or for a later app,
  *   or this version of TensorFlow Lite answers otherwise than the file did where it was exported
  */
@@ -26,7 +27,11 @@ public fun Predictor.Companion.open(
     name: String,
     threads: Int = InterpreterRunner.THREADS,
     maxError: Double? = null,
-): Predictor = open(AssetSource(assets), name, InterpreterRunner.factory(threads), maxError)
+    maxDisagreement: Double? = null,
+): Predictor {
+    val runners = InterpreterRunner.factory(threads)
+    return open(AssetSource(assets), name, runners, maxError, maxDisagreement)
+}
 
 /** The assets of an app. */
 public class AssetSource(private val assets: AssetManager) : FileSource {

@@ -74,13 +74,18 @@ internal constructor(
     }
 
     /** Opens the bundle for answers, see [Predictor.open]. */
-    internal fun open(source: FileSource, runners: RunnerFactory, maxError: Double?): Predictor {
-        Predictor.promiseOf(this, maxError) // before the model is opened
+    internal fun open(
+        source: FileSource,
+        runners: RunnerFactory,
+        maxError: Double?,
+        maxDisagreement: Double?,
+    ): Predictor {
+        Predictor.promiseOf(this, maxError, maxDisagreement) // before the model is opened
         val runner = openModel(source, runners)
         runCatching { Predictor.checkRuntime(this, source, runner) }
             .onFailure { runner.close() }
             .getOrThrow()
-        return Predictor(this, runner, maxError = maxError)
+        return Predictor(this, runner, maxError = maxError, maxDisagreement = maxDisagreement)
     }
 
     /** Path of the model file in the source that the bundle was read from. */

@@ -40,16 +40,18 @@ public class DownloadedBundle(
      * version before is used.
      *
      * @param maxError see [Predictor]
+     * @param maxDisagreement see [Predictor]
      * @return null if no version was downloaded yet
      * @throws BundleException if all versions are damaged
      * @throws IOException if the thread is interrupted
      * @throws IllegalArgumentException if the file does not promise such an error
      */
-    public fun open(maxError: Double? = null): Predictor? {
+    public fun open(maxError: Double? = null, maxDisagreement: Double? = null): Predictor? {
         var fault: BundleException? = null
         for (version in versions()) {
             try {
-                val predictor = verified(version).open(source(version), runners, maxError)
+                val bundle = verified(version)
+                val predictor = bundle.open(source(version), runners, maxError, maxDisagreement)
                 opened = version
                 return predictor
             } catch (error: BundleException) {

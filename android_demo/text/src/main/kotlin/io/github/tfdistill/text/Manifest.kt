@@ -134,16 +134,28 @@ internal data class Calibration(
     val source: String = "given",
 )
 
+/** What says which answers are sure: those whose confidence is above [threshold]. */
+internal sealed interface SureAnswers {
+    val threshold: Double? // null: no threshold keeps what is promised
+}
+
 /** Of the answers whose confidence is above [threshold] at most [maxError] are wrong. */
 @Serializable
 internal data class Promise(
     @SerialName("max_error") val maxError: Double,
     val rows: Int,
-    val threshold: Double? = null, // null: no threshold keeps it
+    override val threshold: Double? = null,
     val coverage: Double? = null,
     val error: Double? = null,
     @SerialName("rows_needed") val rowsNeeded: Int? = null,
-)
+) : SureAnswers
+
+/** At most [maxDisagreement] of all requests get a sure answer unlike that of a large model. */
+@Serializable
+internal data class ModelAgreement(
+    @SerialName("max_disagreement") val maxDisagreement: Double,
+    override val threshold: Double? = null,
+) : SureAnswers
 
 /**
  * How sure the answers of the file are; `tfdistill/manifest/confidence.py` says what each value
@@ -155,6 +167,7 @@ internal data class Confidence(
     @SerialName("num_examples") val numExamples: Int,
     val promises: List<Promise> = emptyList(),
     val familiarity: Familiarity? = null,
+    val agreements: List<ModelAgreement> = emptyList(),
     val sha256: String, // a bundle's index has that of the whole manifest
 ) {
     companion object {

@@ -179,11 +179,15 @@ internal object ManifestChecks {
             val right = it.threshold.isFinite() && it.firstWord >= 0 && it.numPieces > 0
             require(right && it.isReadable(), "familiarity", "counts of pieces and pairs", "others")
         }
-        for (promise in confidence.promises) {
+        for (promise in confidence.promises + confidence.agreements) {
             val threshold = promise.threshold ?: 0.0
             require(threshold in 0.0..1.0, "threshold of a promise", "0 to 1", threshold)
-            val error = promise.maxError
-            require(error > 0 && error < 1, "max_error of a promise", "0 to 1", error)
+            val (name, level) =
+                when (promise) {
+                    is Promise -> "max_error" to promise.maxError
+                    is ModelAgreement -> "max_disagreement" to promise.maxDisagreement
+                }
+            require(level > 0 && level < 1, "$name of a promise", "0 to 1", level)
         }
     }
 

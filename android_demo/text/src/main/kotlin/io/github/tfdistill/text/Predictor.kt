@@ -89,7 +89,9 @@ public data class Prediction(
  * @param maxError the promise that says which answers are sure, one of those in the manifest: at
  *   most this share of them is wrong, on texts of the kind that it was fitted on; null for 0.05,
  *   where the file promises anything
- * @throws IllegalArgumentException if the file does not promise this
+ * @param maxDisagreement in place of [maxError], the agreement that says it: at most this share of
+ *   all requests gets a sure answer unlike that of the large model that the file speaks for
+ * @throws IllegalArgumentException if the file does not promise this, or both are named
  */
 public class Predictor(
     private val bundle: Bundle,
@@ -97,8 +99,9 @@ public class Predictor(
     private val nanoTime: () -> Long = System::nanoTime,
     private val isCancelled: () -> Boolean = { false },
     maxError: Double? = null,
+    maxDisagreement: Double? = null,
 ) : AutoCloseable {
-    private val promise: Promise? = promiseOf(bundle, maxError)
+    private val promise: SureAnswers? = promiseOf(bundle, maxError, maxDisagreement)
     private val tokenizer = bundle.tokenizer
     private val lengths = bundle.lengths
 
@@ -178,9 +181,8 @@ public class Predictor(
         texts: List<String>,
     ): Prediction {
         val sure =
-            promise?.let {
-                it.threshold != null &&
-                    probability > it.threshold &&
+            promise?.run {
+                threshold?.let { probability > it } == true &&
                     isFamiliar(prediction.tokens) &&
                     isRead(texts)
             }
@@ -219,6 +221,7 @@ public class Predictor(
          * than the runtime that the file was exported with. That takes one inference.
          *
          * @param maxError see [Predictor]
+         * @param maxDisagreement see [Predictor]
          * @throws BundleException if it is not there, damaged, or for a later app, or the runtime
          *   answers otherwise than the file did where it was exported
          * @throws IllegalArgumentException if the file does not promise such an error
@@ -229,7 +232,9 @@ public class Predictor(
             name: String,
             runners: RunnerFactory,
             maxError: Double? = null,
-        ): Predictor = Bundles(source).open(name).open(source, runners, maxError)
+            maxDisagreement: Double? = null,
+        ): Predictor =
+            Bundles(source).open(name).open(source, runners, maxError, maxDisagreement)
 
         /** Whether the runtime of a model answers as that of the export, see [open]. */
         internal fun checkRuntime(bundle: Bundle, source: FileSource, runner: ModelRunner) {
@@ -249,8 +254,23 @@ public class Predictor(
             checked += file
         }
 
-        internal fun promiseOf(bundle: Bundle, maxError: Double?): Promise? {
-            val promises = bundle.manifest.confidence?.promises.orEmpty()
+        internal fun promiseOf(
+            bundle: Bundle,
+            maxError: Double?,
+            maxDisagreement: Double?,
+        ): SureAnswers? {
+            val confidence = bundle.manifest.confidence
+            if (maxDisagreement != null) {
+                val offered = confidence?.agreements.orEmpty()
+                require(maxError == null) {
+                    explain("maxDisagreement", "no maxError beside it", maxError)
+                }
+                return requireNotNull(offered.find { it.maxDisagreement == maxDisagreement }) {
+                    val levels = offered.map { it.maxDisagreement }
+                    explain("maxDisagreement", "one of $levels", maxDisagreement)
+                }
+            }
+            val promises = confidence?.promises.orEmpty()
             if (maxError == null && promises.isEmpty()) return null
             val wanted = maxError ?: Confidence.USUAL_MAX_ERROR
             return requireNotNull(promises.find { it.maxError == wanted }) {

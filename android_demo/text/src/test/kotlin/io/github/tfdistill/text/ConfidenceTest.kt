@@ -33,7 +33,9 @@ class ConfidenceTest {
         assertEquals(4, cases.size)
         for (case in cases) {
             val bundle = opened(case)
-            val predictor = Predictor(bundle, Replay(bundle, Resources))
+            val replay = Replay(bundle, Resources)
+            val predictor = Predictor(bundle, replay)
+            val agreeing = Predictor(bundle, replay, maxDisagreement = 0.02)
             val answers = case.getValue("answers").jsonArray.map { it.jsonObject }
             assertTrue(answers.size > 5)
             for (answer in answers) {
@@ -43,6 +45,8 @@ class ConfidenceTest {
                 val probability = answer.getValue("probability").jsonPrimitive.double
                 assertEquals(text, probability, checkNotNull(prediction.probability), 1e-6)
                 assertEquals(text, answer.getValue("sure").flag(), prediction.sure)
+                val agrees = agreeing.predict(text, pair).sure
+                assertEquals(text, answer.getValue("sure_by_agreement").flag(), agrees)
                 val labels = answer.getValue("labels").jsonArray.map { it.string() }
                 val one = labels.singleOrNull().takeIf { bundle.task.kind == CLASSIFICATION }
                 assertEquals(text, one, prediction.label)
@@ -110,6 +114,22 @@ class ConfidenceTest {
     }
 
     @Test
+    fun `an agreement decides in the place of a promise, and not beside one`() {
+        val bundle = opened(cases.first())
+        val text = cases.first().getValue("answers").jsonArray.first().jsonObject
+        val replay = Replay(bundle, Resources)
+        val none = Predictor(bundle, replay, maxDisagreement = 0.1)
+        assertEquals(false, none.predict(text.getValue("text").string(), "").sure)
+        for ((error, word) in listOf(null to "one of [0.02, 0.1]", 0.05 to "no maxError beside")) {
+            val thrown =
+                assertThrows(IllegalArgumentException::class.java) {
+                    Predictor(bundle, replay, maxError = error, maxDisagreement = 0.05)
+                }
+            assertTrue(thrown.message, word in thrown.message.orEmpty())
+        }
+    }
+
+    @Test
     fun `a text that the vocabulary cannot spell is not sure`() {
         val bundle = opened(cases.first()) { it.copy(familiarity = null) }
         val runner =
@@ -149,6 +169,9 @@ class ConfidenceTest {
                 { it: Confidence ->
                     it.copy(promises = listOf(promise.copy(threshold = 0.5, maxError = 0.0)))
                 } to "max_error",
+                { it: Confidence ->
+                    it.copy(agreements = listOf(ModelAgreement(1.0, 0.5)))
+                } to "max_disagreement",
                 { it: Confidence ->
                     it.copy(familiarity = Familiarity(0.0, 5, 100, "5 1 6", "5 6 1"))
                 } to "familiarity",
