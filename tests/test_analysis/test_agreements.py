@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 from test_analysis.test_promises import DRAWS, KIND, examples_of
 
 from tfdistill import analysis, errors
@@ -76,8 +76,10 @@ def test_the_share_of_all_rows_counts_and_not_that_of_the_sure_ones():
         np.linspace(1, 0.1, 1000), agrees, 0.02, counts=np.where(np.arange(1000) < 500, 3, 1)
     )
     assert weighted.requests == 0.75 and weighted.coverage == 0.5
-    assert weighted.saving == "75% of requests stay here, 250 calls left of 1,000"
-    assert unweighted.saving == "50% of distinct texts stay here, 500 calls left of 1,000"
+    for agreement, saved in ((weighted, "75% of requests"), (unweighted, "50% of distinct texts")):
+        left = {"75%": 250, "50%": 500}[saved[:3]]
+        assert f"{saved} stay here, {left} calls left of 1,000" in agreement.summary
+        assert agreement.calls_left == left
     with pytest.raises(errors.ShapeError):
         analysis.find_agreement(np.ones(3), np.ones(2, bool), 0.1)
 
@@ -129,3 +131,9 @@ def test_texts_of_no_label_raise_the_threshold_of_an_agreement_too():
         assert row.threshold == pytest.approx(0.8) and not row.covers(0.8)
         assert (row.rows, row.disagreement) == (300, 0)
         assert row.coverage == pytest.approx((np.linspace(0.5, 0.99, 300) > 0.8).mean())
+
+
+@pytest.mark.parametrize(("count", "total"), [(0, 10), (10, 10), (3, 17), (12, 182)])
+def test_the_interval_of_a_share_is_the_exact_one(count, total):
+    ends = stats.binomtest(count, total).proportion_ci(0.95)
+    assert analysis.share_interval(count, total) == pytest.approx((ends.low, ends.high))

@@ -97,6 +97,19 @@ def with_everything():
             {"max_error": 0.01, "rows": 400, "rows_needed": 900},
             {"max_error": 0.05, "rows": 400, **sure},
         ),
+        agreements=(
+            {"max_disagreement": 0.01, "rows": 200, "rows_needed": 230},
+            {
+                "max_disagreement": 0.02,
+                "rows": 200,
+                "threshold": 0.9,
+                "coverage": 0.625,
+                "disagreement": 0.005,
+                "requests": 0.75,
+            },
+        ),
+        answered_by="a decision model 2.1",
+        answered_labels=150,
     )
     whole = SCORED.model_dump(mode="json")
     shared = {key: whole[key] for key in ("signatures", "parity")}

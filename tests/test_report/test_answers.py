@@ -15,7 +15,7 @@ from tfdistill.manifest.confidence import Confidence
 from tfdistill.report import answer_sides
 from tfdistill.report.sections import answers as answers_section
 from tfdistill.report.sections import quality, verdict
-from tfdistill.tasks import spec
+from tfdistill.tasks import answer_cells, spec
 
 
 @pytest.fixture
@@ -105,6 +105,38 @@ def test_errors_are_drawn_over_the_share_of_the_texts_that_is_answered():
     ]
     assert "; ".join(ends) in part.pictures[0].chart
     assert not list(answers_section.coverage(dataclasses.replace(sides, gold=GOLD)))  # 40 texts
+
+
+def test_the_large_model_and_the_file_are_compared_where_gold_and_an_answer_are_known(tmp_path):
+    gold, model = GOLD.copy(), GOLD.copy()
+    gold[30:] = answer_cells.UNANSWERED
+    model[20:25] = answer_cells.UNANSWERED
+    model[[0, 1, 2, 3]] = 1 - model[[0, 1, 2, 3]]
+    model[4] = answer_cells.ABSTAINED
+    logits = {"student": logits_of([]), "file": logits_of([3, 4, 10, 22, 35])}
+    path = tmp_path / "answers.safetensors"
+    answers.write(answers_of(logits, large=np.stack([gold, model], axis=1)), path)
+    record = Confidence.of_file("0" * 64, temperature=1.0, num_examples=0, answered_by="a model 2")
+    sides = answer_sides.of_test_set(answers.read(path), record)
+    (section,) = answers_section.section(sides)
+    (table,) = (t for part in section.parts for t in part.tables if t.key == "who-is-right")
+    # Of the first 20 and the 5 from 25 on: the file is wrong at 3, 4 and 10, the model at 0 to 4.
+    shown = {row.head.text: [row.cells[0].text, row.cells[1].text] for row in table.rows}
+    assert shown == {
+        "both": ["19", "76.0%"],
+        "the model alone": ["1", "4.0%"],
+        "the file alone": ["3", "12.0%"],
+        "neither": ["2", "8.0%"],
+    }
+    assert table.rows[1].cells[1].interval == pytest.approx((0.001012, 0.203517), abs=1e-5)
+    assert table.caption == (
+        "Who is right, a model 2 that answered or the file, of 25 test texts with a gold label and "
+        "an answer"
+    )
+    none = answers_of(logits, large=np.stack([np.full(40, -1), model], axis=1).astype(np.int32))
+    for without in (answers_of(logits), none):
+        (section,) = answers_section.section(answer_sides.of_test_set(without))
+        assert "who-is-right" not in {t.key for part in section.parts for t in part.tables}
 
 
 def test_texts_can_be_left_out_of_the_page(answered):

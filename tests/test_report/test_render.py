@@ -122,15 +122,21 @@ def with_promises(run, change):
             variant = {**shared, "model": model, "quantization": "float32"}
             card.setdefault("variants", {})[device] = variant
 
-    def promise(coverage):
+    def promise(coverage, requests=None):
         sure = {"threshold": 0.75, "coverage": coverage, "error": 0.02}
         sure |= {"others": 90, "others_sure": 0.03}
         needed = {"max_error": 0.01, "rows": 400, "rows_needed": 900}
         promises = (needed, {"max_error": 0.05, "rows": 400, **sure})
-        return lambda card: fake_answers.promise(card, *promises, temperature=1.5)
+        kept = {"threshold": 0.8, "coverage": coverage, "disagreement": 0.01}
+        agreements = (
+            {"max_disagreement": 0.01, "rows": 200, "rows_needed": 230},
+            {"max_disagreement": 0.02, "rows": 200, **kept, "requests": requests},
+        )
+        more = {"agreements": agreements, "answered_by": "a model 3"}
+        return lambda card: fake_answers.promise(card, *promises, temperature=1.5, **more)
 
     change(STUDENT, add_variants)
-    change(STUDENT, promise(0.84))
+    change(STUDENT, promise(0.84, 0.9))
     change(TEACHER, promise(0.87))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from tfdistill.analysis.agreements import find_agreement
+    from tfdistill.analysis.agreements import find_agreement, share_interval
     from tfdistill.analysis.baselines import (
         LinearModel,
         TextFeatures,
@@ -102,6 +102,7 @@ __all__ = [
     "pair_features",
     "paired_difference",
     "resampled_scores",
+    "share_interval",
     "temperature_of",
 ]
 

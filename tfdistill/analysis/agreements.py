@@ -19,6 +19,13 @@ def allowed(sure: int, max_error: float) -> int:
     return int(np.sum(scipy.special.bdtr(wrong, sure, max_error) <= 1 - LEVEL)) - 1
 
 
+def share_interval(count: int, total: int) -> tuple[float, float]:
+    """The exact 95% interval of Clopper and Pearson of a share, ``count / total``; total > 0."""
+    low = scipy.special.betaincinv(count, total - count + 1, 0.025) if count else 0.0
+    high = scipy.special.betaincinv(count + 1, total - count, 0.975) if count < total else 1.0
+    return float(low), float(high)
+
+
 def find_agreement(
     confidence: np.ndarray,
     agrees: np.ndarray,

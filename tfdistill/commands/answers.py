@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from tfdistill import config, errors
-from tfdistill.commands import base, options, plan
+from tfdistill.commands import base, benchmarks, options, plan
 from tfdistill.io import storage
 
 
@@ -52,8 +55,13 @@ def _answers(args: argparse.Namespace) -> None:
 def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a Hugging Face folder or id, a run, or an export folder")
     options.add_data(parser, of_run="model")
+    what = parser.add_mutually_exclusive_group()
     text = "split to read, or a file of labelled texts in its form (default: %(default)s)"
-    options.add_plain(parser, {"--split NAME": text}, default="dev")
+    options.add_plain(what, {"--split NAME": text}, default="dev")
+    text = "tables with newer answers of the large model to other texts: is what the file promises "
+    text += "of its agreement with it still kept?"
+    options.add_plain(what, {"--answers FILE": text}, nargs="+")
+    options.add_field(parser, config.ModelAnswersConfig, "answer_column", None)
     options.add_field(parser, config.DataConfig, "dev_limit")
     options.add_json(parser)
 
@@ -61,6 +69,10 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 def _evaluate(args: argparse.Namespace) -> None:
     plan.model(args.model, "model", exported=True, roberta=True)
     settings = plan.check_data(options.data_of(args, args.model), [args.split])
+    if args.answers is not None:
+        declared = {"model_answers": settings.model_answers or config.ModelAnswersConfig()}
+        settings = plan.with_answers(args, settings.model_copy(update=declared))
+        return _evaluate_agreements(args, settings)
     from tfdistill.data import batches, from_config, unlabelled
     from tfdistill.run import inputs
 
@@ -93,6 +105,53 @@ def _evaluate(args: argparse.Namespace) -> None:
             for row in promises
         ]
     base.show(result, as_json=args.json, lines=lines)
+
+
+def _evaluate_agreements(args: argparse.Namespace, settings: config.DataConfig) -> None:
+    """Tests what a file promises of a large model on newer answers, to texts new to its run."""
+    from tfdistill import tasks
+    from tfdistill.data import batches, from_config, model_answers, unlabelled
+    from tfdistill.run import inputs, prepare
+
+    folder = (config.run_folder(args.model) or pathlib.Path(args.model)) / "data"
+    task, _ = from_config.labelled(settings, "dev", folder=folder, may_hide_labels=True)
+    model = inputs.open_answerer(str(benchmarks.export_folder(pathlib.Path(args.model))))
+    if not isinstance(model, inputs.ExportedSource) or not model.promised_agreements:
+        remedy = "Export with --promise-on FILE: held-out texts with a model's answers."
+        raise errors.ConfigError("--answers", "a file with agreements", args.model, remedy)
+    whole = settings.model_copy(update={"train_limit": None, "dev_limit": None})
+    used = prepare.texts_used(whole, task, folder)
+    for path in filter(None, [settings.promise_on]):
+        used.append(tasks.load_examples(task, path, "promise", labelled=False))
+        if beside := model_answers.abstained_files(path):
+            used.append(unlabelled.read_unlabelled(task, beside).examples)
+    result: dict[str, Any] = {}
+    lines = []
+    for path in args.answers:
+        texts = tasks.load_examples(task, path, "answers", labelled=False)
+        texts = texts.select(unlabelled.rows_apart(texts, used))
+        answers = model_answers.read_model_answers(settings, texts, path)
+        assert answers is not None
+        asked = np.flatnonzero(answers.classes != model_answers.UNANSWERED)
+        if not len(asked):
+            raise errors.DataError(f"--answers {path}", "texts that are new to the run", "none")
+        encoded = model.encode(texts.select(asked), settings)
+        rows = batches.Batches(encoded, batch_size=64, shuffle=False)
+        outputs = model.outputs(rows, task)
+        tested = model.agreements_again(outputs, encoded, task, answers.classes[asked])
+        result[path] = {"num_texts": len(asked), "agreements": tested}
+        lines += [answers.note] * bool(answers.note)
+        lines += [f"{path}: {_kept(row, len(asked))}" for row in tested]
+    base.show(result, as_json=args.json, lines=lines)
+
+
+def _kept(row: Mapping[str, Any], number: int) -> str:
+    low, high = row["interval"]
+    return (
+        f"{row['verdict']}: at most {row['max_disagreement']:.0%} of all requests sure and unlike "
+        f"the model's answer: {row['disagreement']:.1%} [{low:.1%}, {high:.1%}] of {number} new "
+        f"texts; sure of {row['coverage']:.1%}, promised {row['promised_coverage']:.1%}"
+    )
 
 
 def _calibrated(calibration: Mapping[str, Any]) -> str:
@@ -143,6 +202,7 @@ COMMANDS = (
         ),
         examples=(
             "evaluate runs/student --split test",
+            "evaluate runs/router --answers fresh.jsonl --answer-column answer",
             "evaluate ./bert-sst2 --task sst2 --data-dir glue/SST-2 --json",
         ),
     ),

@@ -8,11 +8,10 @@ import functools
 import logging
 import pathlib
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors, manifest
-from tfdistill.commands import options
+from tfdistill.commands import options, plan
 from tfdistill.manifest.confidence import Confidence
 from tfdistill.tokenization.reading import exported_tokenizer
 from tfdistill.tokenization.tokenizer import Tokenizer
@@ -119,13 +118,14 @@ class Job:
     def _promising(self) -> tuple[EncodedExamples | None, ModelAnswers | None]:
         """The held-out labelled texts as ids, and a large model's answers to them, if any."""
         from tfdistill.data import from_config, model_answers
+        from tfdistill.run import prepare
 
         if self.promise_on is None:
             return None, None
         if self.task is None or self.examples is None or self.settings is None:
             remedy = "Name the task of MODEL with --task."
             raise errors.ConfigError("promise_on", "a task", "none", remedy)
-        used = [self._train, self.examples, *self._without_labels()]
+        used = prepare.texts_used(self.settings, self.task, self.folder)
         named = self.promise_on, self.task, used, self.settings.other
         rows = from_config.promise_examples(*named)
         if rows is None:
@@ -134,17 +134,6 @@ class Job:
         if answers is not None and answers.note:
             _log.warning(answers.note)
         return self.encode(rows), answers
-
-    def _without_labels(self) -> Iterator[Examples]:
-        """The other texts that were trained on: the unlabelled and the augmented ones."""
-        from tfdistill import augmentation
-        from tfdistill.data import unlabelled
-
-        assert self.settings is not None and self.task is not None
-        if self.settings.unlabelled:
-            yield unlabelled.read_unlabelled(self.task, self.settings.unlabelled).examples
-        if augmentation.is_whole(folder := self.folder / "augmented"):
-            yield augmentation.load_augmented(folder, self.task)
 
 
 def open_job(args: argparse.Namespace) -> Job:
@@ -165,8 +154,8 @@ def open_job(args: argparse.Namespace) -> Job:
     source.tokenizer = source.tokenizer.replace(prompt=args.prompt)
     if settings is not None and args.prompt is not None:
         settings = settings.model_copy(update={"prompt": args.prompt})
-    if settings is not None and (named := options.section_of(args, "data.model_answers")):
-        settings = settings.model_copy(update={"model_answers": _declared(settings, named)})
+    if settings is not None:
+        settings = plan.with_answers(args, settings)
     allow_weak = recipe is not None and recipe.student.allow_weak
     job = Job(source, settings, task, examples, promise_on, folder, args.lengths, allow_weak)
     if settings is None or task is None:
@@ -191,20 +180,6 @@ def _task_alone(source: Source, model: str, kind: str | None) -> TaskSpec | None
     columns = tasks.KINDS[kind].usual_columns or ("text", "label")
     name = labelled_file.name_of(pathlib.Path(model).resolve())
     return tasks.TaskSpec(name, *columns, kind=kind, labels=source.labels)
-
-
-def _declared(settings: config.DataConfig, named: dict[str, Any]) -> config.ModelAnswersConfig:
-    """What a section says of a large model's answers, with the options that are named."""
-    declared = settings.model_answers or config.ModelAnswersConfig()
-    before, now = declared.answered_by, named.get("answered_by")
-    if None not in (before, now) and before != now:
-        _log.warning(
-            f"the training texts were answered by {before}, those of the promise by {now}: the "
-            f"file promises how often it agrees with {now}."
-        )
-    values = {**declared.model_dump(), **named}
-    place = {"source": "command line", "place": "data.model_answers"}
-    return config.parse_section(config.ModelAnswersConfig, values, **place)
 
 
 def prune(job: Job, corpus: str | None, cut: dict[str, Any]) -> tuple[Job, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from tfdistill import tasks
 
     Sets = tuple[tasks.TaskSpec, tasks.Examples, tasks.Examples]
+
+_log = logging.getLogger(__name__)
 
 _PRESET = "preset:"
 _FOLDER = "a Hugging Face folder or hub id, or a run folder"
@@ -98,6 +101,17 @@ def check_data(
         raise errors.ConfigError("data.dir", "an existing path", repr(settings.dir))
     from_config.check(settings, splits, may_hide_labels=may_hide_labels)
     return settings
+
+
+def with_answers(args: argparse.Namespace, settings: config.DataConfig) -> config.DataConfig:
+    """Returns a data section with what options say of a large model's answers."""
+    named = options.section_of(args, "data.model_answers")
+    declared = settings.model_answers or config.ModelAnswersConfig()
+    before, now = declared.answered_by, named.get("answered_by")
+    if None not in (before, now) and before != now:
+        _log.warning(f"answers of {now}: the training texts were answered by {before}")
+    values = {"model_answers": {**declared.model_dump(), **named}} if named else {}
+    return options.data_section({**settings.model_dump(), **values})
 
 
 def run(

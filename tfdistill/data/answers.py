@@ -36,6 +36,9 @@ class LabelledAnswers:
     examples: str  # a hash of texts and labels: equal where two sets of answers can be paired
     texts: tuple[str, ...] = ()  # n texts, cut; empty where they were left out
     model_sha256: str = ""  # of the file that answered
+    # int32 (n, 2): the gold class, and that of the large model whose answers trained the student,
+    # as `model_answers.ModelAnswers` has them; None where there is none
+    large: np.ndarray | None = None
 
 
 def of_examples(
@@ -44,8 +47,11 @@ def of_examples(
     *,
     with_texts: bool = True,
     model_sha256: str = "",
+    large: np.ndarray | None = None,
 ) -> LabelledAnswers | None:
     """The answers of models to a labelled set; `logits` are float (n, num_labels) by model.
+
+    `large` is as in `LabelledAnswers`.
 
     None for words and spans, whose answers are not one row a text, and without labels.
     """
@@ -58,13 +64,15 @@ def of_examples(
     digest = hashlib.sha256(json.dumps([whole, examples.labels.tolist()]).encode())
     arrays = {name: np.asarray(values, np.float32) for name, values in logits.items()}
     texts = tuple(_cut(text) for text in whole) if with_texts else ()
-    return LabelledAnswers(task, examples.labels, arrays, digest.hexdigest(), texts, model_sha256)
+    named = {"model_sha256": model_sha256, "large": large}
+    return LabelledAnswers(task, examples.labels, arrays, digest.hexdigest(), texts, **named)
 
 
 def to_bytes(answers: LabelledAnswers) -> bytes:
     """Serializes answers, with a checksum."""
     tensors = {f"logits.{name}": values for name, values in answers.logits.items()}
     tensors["gold"] = answers.gold
+    tensors |= {} if answers.large is None else {"large": answers.large}
     tensors["texts"] = np.frombuffer(json.dumps(answers.texts).encode(), np.uint8)
     tensors = {name: np.ascontiguousarray(values) for name, values in tensors.items()}
     task = {name: getattr(answers.task, name) for name in _TASK}
@@ -109,7 +117,8 @@ def read(path: files.Path) -> LabelledAnswers:
             if values.shape != (len(gold), task.num_labels) or len(texts) not in (0, len(gold)):
                 raise ValueError(f"logits {values.shape} of {len(gold)} labels")
         return LabelledAnswers(
-            task, gold, logits, metadata["examples"], texts, metadata["model_sha256"]
+            *(task, gold, logits, metadata["examples"], texts, metadata["model_sha256"]),
+            tensors.get("large"),
         )
     except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
         raise errors.DataError(

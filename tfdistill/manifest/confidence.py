@@ -109,16 +109,24 @@ class ModelAgreement(ManifestPart):
         return (
             f"{what} answer: sure of {self.coverage:.0%} of {self.rows} texts, "
             f"{self.disagreement:.1%} of all of them sure and unlike it (confidence above "
-            f"{self.threshold:.4f}), {self.saving}"
+            f"{self.threshold:.4f}), {self.share:.0%} {self.counted} stay here, "
+            f"{self.calls_left} calls left of 1,000"
         )
 
     @property
-    def saving(self) -> str:
-        """The calls of the large model that are left, as a clause."""
-        share, weighted = self.requests, self.requests is not None
-        share = (self.coverage or 0.0) if share is None else share
-        of = "requests" if weighted else "distinct texts"
-        return f"{share:.0%} of {of} stay here, {1000 * (1 - share):.0f} calls left of 1,000"
+    def share(self) -> float | None:
+        """The share of `counted` that stays on the device; None without a threshold."""
+        return self.coverage if self.requests is None else self.requests
+
+    @property
+    def counted(self) -> str:
+        """What the share is of."""
+        return "of distinct texts" if self.requests is None else "of requests"
+
+    @property
+    def calls_left(self) -> int | None:
+        """The calls of the large model that are left of 1,000."""
+        return None if self.share is None else round(1000 * (1 - self.share))
 
 
 class Confidence(ManifestPart):

@@ -30,6 +30,7 @@ class AnswerSides:
     baselines: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     split: str = DEVELOPMENT  # or one of the other two
     confidence: Confidence | None = None  # of the file: its temperature and promises
+    large: np.ndarray | None = None  # gold and large model, see `LabelledAnswers.large`
     _cache: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
@@ -71,14 +72,11 @@ class AnswerSides:
         Of accuracy the exact one of Clopper and Pearson, which has a width where all answers are
         right, too; of other metrics the percentiles of 500 resamples.
         """
-        import scipy.stats  # 20 MB, which few commands need
-
         if not self._is_accuracy:
             low, high = np.percentile(self._resampled(name), [2.5, 97.5])
             return float(low), float(high)
         right = int((self._logits(name).argmax(axis=1) == self.gold).sum())
-        ends = scipy.stats.binomtest(right, len(self.gold)).proportion_ci(0.95)
-        return float(ends.low), float(ends.high)
+        return analysis.share_interval(right, len(self.gold))
 
     def answers(self, name: str) -> np.ndarray:
         """The class that a model answers, int (n,)."""
@@ -141,6 +139,5 @@ def of_test_set(
     models = [name for name in (TEACHER, STUDENT, FILE) if name in answers.logits]
     logits = {name: answers.logits[name] for name in models}
     baselines = {name: rows for name, rows in answers.logits.items() if name not in models}
-    return AnswerSides(
-        answers.task, answers.gold, logits, answers.texts, baselines, TEST, confidence
-    )
+    more = answers.texts, baselines, TEST, confidence, answers.large
+    return AnswerSides(answers.task, answers.gold, logits, *more)

@@ -312,6 +312,26 @@ def say_use(named: Mapping[str, config.Stage], task: tasks.TaskSpec, num_labelle
         )
 
 
+def texts_used(
+    settings: config.DataConfig, task: tasks.TaskSpec, folder: pathlib.Path
+) -> list[tasks.Examples]:
+    """What a run, which keeps generated data in `folder`, has learnt from or chosen on.
+
+    The training and the development set, then the unlabelled and the augmented texts, if any.
+    """
+    limits = {"train": settings.train_limit, "dev": settings.dev_limit}
+    parts = []
+    for split, limit in limits.items():
+        part = settings.model_copy(update={"dev_limit": limit})  # which cuts any split
+        named = {"folder": folder, "may_hide_labels": True}
+        parts.append(from_config.labelled(part, split, **named)[1])
+    if settings.unlabelled:
+        parts.append(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
+    if augmentation.is_whole(folder / "augmented"):
+        parts.append(augmentation.load_augmented(folder / "augmented", task))
+    return parts
+
+
 def augmented(
     recipe: config.Recipe, data: TaskData, root: pathlib.Path, masked_lm: str
 ) -> TaskData:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import pathlib
@@ -13,7 +14,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import analysis, compress, errors, manifest, models, results, tasks, training
-from tfdistill.data import answers, batches, from_config, unlabelled
+from tfdistill.data import answers, batches, from_config, model_answers, unlabelled
 from tfdistill.data.task_data import TaskData
 from tfdistill.io import files
 from tfdistill.run import corpora, deliver, inputs, students, teachers
@@ -224,7 +225,11 @@ def test_metrics(
     digest = ""
     if "file" in logits:
         digest = manifest.read_manifest(context.root / "export", verify=False).model.sha256
-    test_answers = answers.of_examples(examples, logits, model_sha256=digest)
+    large = None
+    with contextlib.suppress(errors.DataError):  # the test set may lack them
+        if (read := model_answers.read_model_answers(settings, examples)) is not None:
+            large = np.stack([read.gold, read.classes], axis=1)
+    test_answers = answers.of_examples(examples, logits, model_sha256=digest, large=large)
     if test_answers is not None:
         answers.write(test_answers, context.root / answers.TEST_FILE)
     return {"test_metrics": scores, "test_counts": counts, "caveats": caveats}

@@ -18,6 +18,7 @@ from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.results import tables
 from tfdistill.results.tables import Cell, Line, Row, Table
 from tfdistill.tasks import registry
+from tfdistill.tasks.answer_cells import UNANSWERED
 
 _FEWEST = 50  # texts that a curve is drawn of
 _MOST_LABELS = 12  # of a matrix; of more labels the pairs that are most often confused are listed
@@ -31,6 +32,7 @@ _LABEL = 40  # letters of a label; a longer one is shortened
 def parts_of_classes(sides: AnswerSides) -> Iterator[SectionPart]:
     """Yields examples, every class, how sure the models are, and the answers that changed."""
     yield from part("samples", "", _samples(sides))
+    yield from part("who-is-right", "", _who_is_right(sides))
     yield from _classes(sides)
     yield from part("calibration", "", _calibration(sides))
     yield from _changes(sides)
@@ -53,6 +55,33 @@ def _samples(sides: AnswerSides) -> Table | None:
     shown = [f"{numbers[0]} right", f"the {numbers[1]} surest wrong"]
     listed = ", then ".join(text for text, number in zip(shown, numbers, strict=True) if number)
     return tables.of_rows("samples", f"{counted}. Shown: {listed}", rows)
+
+
+def _who_is_right(sides: AnswerSides) -> Table | None:
+    """The large model and the subject against gold labels, where both are known."""
+    rows = np.empty(0, bool) if sides.large is None else (sides.large != UNANSWERED).all(axis=1)
+    if sides.large is None or not rows.any():
+        return None
+    gold, model = sides.large[rows].T
+    right = {"model": model == gold, sides.subject: sides.answers(sides.subject)[rows] == gold}
+    first, second = right.values()
+    counted = {
+        "both": first & second,
+        "the model alone": first & ~second,
+        f"the {sides.subject} alone": ~first & second,
+        "neither": ~first & ~second,
+    }
+    lines = []
+    for who, texts in counted.items():
+        interval = analysis.share_interval(int(texts.sum()), len(gold))
+        within = fmt.interval(*(100 * end for end in interval))
+        share = f"{100 * texts.mean():.1f}%"
+        line = {"Right": who, "Texts": cells.number(int(texts.sum()))}
+        lines.append({**line, "Share": Cell(share, within, texts.mean(), interval=interval)})
+    name = sides.confidence and sides.confidence.answered_by
+    caption = f"Who is right, {name or 'the model'} that answered or the {sides.subject}, of "
+    caption += f"{len(gold):,} {sides.split} texts with a gold label and an answer"
+    return tables.of_rows("who-is-right", caption, lines)
 
 
 def _classes(sides: AnswerSides) -> Iterator[SectionPart]:

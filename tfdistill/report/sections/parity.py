@@ -18,7 +18,7 @@ _INPUTS = {"real": "real inputs", "random": "random ids"}
 
 def sections(run: RunAnalysis) -> Iterator[ReportSection]:
     """Yields the folded section of checks."""
-    if parts := part("parity", "", parity(run), promises(run)):
+    if parts := part("parity", "", parity(run), promises(run), agreements(run)):
         title = "Checks of the exported files"
         yield ReportSection("parity", title, "Checks", parts=tuple(parts), folds=True)
 
@@ -46,6 +46,32 @@ def promises(run: RunAnalysis) -> Table | None:
         notes.append(f"Share of answers against that of the first file: {'; '.join(moved)}.")
     caption = "Answers that are sure enough to be right as often as promised"
     return tables.of_rows("promises", caption, rows, notes)
+
+
+def agreements(run: RunAnalysis) -> Table | None:
+    """What each file saves of a large model's calls at a disagreement that it promises."""
+    rows, case = [], run.headline_case()
+    for name, card in _files(run):
+        timed = (row for row in run.summary if (row.sequence_length, row.threads) == case)
+        latency = next((row.p50_ms for row in timed if row.model == name), None)
+        for promise in card.confidence.agreements if card.confidence is not None else ():
+            share, of = promise.share, promise.counted if promise.share is not None else ""
+            line = {
+                "File": Cell(name, card.quantization),
+                "Sure and unlike at most": cells.share(promise.max_disagreement, 0),
+                "Found": cells.share(promise.disagreement, 1),
+                "Stays here": Cell(fmt.ABSENT if share is None else f"{share:.1%}", of, share),
+                "Calls left of 1,000": cells.number(promise.calls_left),
+                "Texts": cells.number(promise.rows),
+                "Texts needed": cells.number(promise.rows_needed),
+                "Size": cells.size(card.model.size_bytes),
+                "Latency": cells.milliseconds(latency),
+            }
+            rows.append(line)
+    notes = ["Shares of all requests that are drawn like the held-out texts, 90% confidence."]
+    notes += ["Each level holds singly: an app follows one of them, or one promise of errors."]
+    caption = "How often the file may speak for the model that answered, and what that saves"
+    return tables.of_rows("agreements", caption, rows, notes)
 
 
 def parity(run: RunAnalysis) -> Table | None:
