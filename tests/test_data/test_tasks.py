@@ -131,6 +131,14 @@ def test_a_split_is_found_under_its_other_names(tmp_path):
     assert tasks.split_file(tmp_path, "dev_mismatched").name == "dev_mismatched.tsv"
 
 
+@pytest.mark.parametrize("name", ["held.jsonl", "held.bio"])
+def test_a_split_of_tagged_texts_may_be_a_file_elsewhere(name, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / name).write_text("")
+    task = tasks.TaskSpec("ner", "text", "entities", kind="token")
+    assert task.split_file(tmp_path / "data", str(tmp_path / name)) == tmp_path / name
+
+
 def test_a_split_may_be_any_table_with_the_labels_of_the_task(tmp_path):
     folder = folder_of(tmp_path, train=["yes", "no"])
     other = folder_of(tmp_path / "other", held_out=["no", "no"]) / "held_out.tsv"

@@ -255,14 +255,15 @@ class TaskSpec:
 
         Args:
           source: A folder with splits, or a file.
-          split: Its name; of a task in tables also the path of a table.
+          split: Its name; of a task in tables, or of tagged texts, also the path of a file.
 
         Raises:
           DataError: If there is none, or more than one.
         """
         suffix = pathlib.Path(split).suffix.lower()
-        is_path = suffix in tables.SUFFIXES or os.sep in split
-        if self.layout == "table" and (is_path or (suffix and pathlib.Path(split).is_file())):
+        read = {"table": tables.SUFFIXES, "conll": tagged_texts.FILE_SUFFIXES}.get(self.layout, ())
+        is_path = suffix in read or os.sep in split
+        if read and (is_path or (suffix and pathlib.Path(split).is_file())):
             source = split
         if self.layout == "folders":
             return folders.split_folder(source, split)
