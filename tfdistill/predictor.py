@@ -8,6 +8,7 @@ import pathlib
 import re
 import threading
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +40,8 @@ class Entity:
       text: ``text[start:end]``.
       probability: That it is an entity of this type with these edges, see `decoding.entities`; 1 of
         what a rule finds.
-      sure: As of the whole answer; True of what a rule finds, see `Predictor`.
+      sure: Whether the file promises that at most a share of such entities is wrong; None where it
+        promises nothing of entities; True of what a rule finds, see `Predictor`.
     """
 
     label: str
@@ -79,11 +81,13 @@ class Prediction:
       probability: Of the whole answer, calibrated where labelled examples were there to fit it;
         None for a number.
       sure: Whether the file promises that at most a share of such answers is wrong; None where it
-        promises nothing.
+        promises nothing, or of entities alone.
       milliseconds: Of tokenizer and file, without the wait for other threads.
       words: The words of the tags, see `words.find_words`.
       reason: Why it is not sure where the probability is not what says so: "another kind of text".
       entities: Those that the tags name, in order; None of tags that name none, and of other kinds.
+      hidden: What `Predictor.mask` hides besides, see `decoding.hidden_entities`: words outside of
+        these entities, where the file promises a recall.
     """
 
     text: str
@@ -95,6 +99,7 @@ class Prediction:
     words: tuple[str, ...] = ()
     reason: str | None = None
     entities: tuple[Entity, ...] | None = None
+    hidden: tuple[Entity, ...] = ()
 
 
 class Predictor(contextlib.AbstractContextManager["Predictor"]):
@@ -105,8 +110,9 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
 
     Args:
       path: The folder of an export, or a .tflite file in one.
-      max_error: The promise that says which answers are sure: one of those in model.json, at most
-        this share of them is wrong. Default 0.05 where the file promises anything.
+      max_error: The promise that says which answers, or entities, are sure: one of those in
+        model.json, at most this share of them is wrong. Default 0.05 where the file promises
+        anything.
       max_disagreement: In place of `max_error`, the agreement that says it: at most this share of
         all requests gets a sure answer unlike that of the large model that the file speaks for.
       threads: Threads of LiteRT.
@@ -183,7 +189,8 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
 
         A placeholder is ``[TYPE_n]``: n counts the different entities of a type from 1, in the
         order of the text, and leaves out numbers whose placeholder stands in the text already. The
-        same text of the same type has the same one.
+        same text of the same type has the same one. Where the file promises a recall
+        (`manifest.confidence.Recall`), words that may be of an entity are hidden, too.
 
         Args:
           text: Running text.
@@ -194,8 +201,8 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         Raises:
           ConfigError: If the file's labels name no entities.
         """
-        entities = self.predict(text).entities
-        if entities is None:
+        answer = self.predict(text)
+        if answer.entities is None:
             remedy = "Distil a task whose tags are O, B-TYPE and I-TYPE."
             expected, received = "a file that tags entities", f"labels {self._task.labels}"
             raise errors.ConfigError("mask", expected, errors.shortened(received), remedy)
@@ -203,7 +210,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         names: dict[tuple[str, str], str] = {}
         numbers: dict[str, int] = {}
         parts, end = [], 0
-        for entity in entities:
+        for entity in sorted(answer.entities + answer.hidden, key=lambda entity: entity.start):
             while (entity.label, entity.text) not in names:
                 numbers[entity.label] = numbers.get(entity.label, 0) + 1
                 name = f"[{entity.label}_{numbers[entity.label]}]"
@@ -271,18 +278,18 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         else:
             label = labels[decided[0]]
         whole = text if pair is None else f"{text} {pair}"
-        sure, reason = self._judged(probability, whole, encoded)
+        (sure,), reason = self._judged([probability], whole, encoded)
         return Prediction(text, pair, label, probability, sure, milliseconds, reason=reason)
 
     def _judged(
-        self, probability: float, text: str, encoded: EncodedExamples
-    ) -> tuple[bool | None, str | None]:
-        """Whether an answer is sure, and why a probable one is not."""
-        sure = None if self.promise is None else self.promise.covers(probability)
+        self, confidences: Iterable[float], text: str, encoded: EncodedExamples
+    ) -> tuple[list[bool | None], str | None]:
+        """Whether answers to a text, or its entities, are sure; why probable ones are not."""
+        sure = [self.promise and self.promise.covers(share) for share in confidences]
         familiarity = self.card.confidence and self.card.confidence.familiarity
         familiar = familiarity is None or familiarity.covers(encoded)[0]
-        if sure and not (familiar and self._is_read(text)):
-            return False, ANOTHER_KIND
+        if any(sure) and not (familiar and self._is_read(text)):
+            return [False] * len(sure), ANOTHER_KIND
         return sure, None
 
     def _tagged(
@@ -304,27 +311,35 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
             logits[answering[covered(by_rule, offsets)]] = outside
         tags = decoding.decode_words(logits, encoded, labels, temperature=temperature)
         probability = float(np.exp(tags.log_probabilities.sum()))
-        sure, reason = self._judged(probability, text, encoded)
-        entities = None
+        scores = logits[tags.tokens] / temperature
+        part = decoding.entities(scores, tags.tags, rules, tags.bounds)
+        shares, record = part.probabilities.tolist(), self.card.confidence
+        whole = record is None or not record.entity_promises
+        sure, reason = self._judged([probability] if whole else shares, text, encoded)
+        entities, hidden = None, []
         if rules.begins.any():
-            scores = logits[tags.tokens] / temperature
-            part = decoding.entities(scores, tags.tags, rules, tags.bounds)
-            words = np.append(0, np.cumsum(tags.counts))  # before each piece
-            starts = offsets[words[part.firsts], 0].tolist()
-            ends = offsets[words[part.ends] - 1, 1].tolist()
-            of_model = [
-                Entity(labels[tag][2:], start, end, text[start:end], float(share), sure)
-                for tag, start, end, share in zip(
-                    tags.tags[part.firsts], starts, ends, part.probabilities, strict=True
-                )
-            ]
-            of_rules = [Entity(*it, text[it.start : it.end], 1.0, True) for it in by_rule]
-            entities = tuple(sorted(of_model + of_rules, key=lambda entity: entity.start))
+            before = np.append(0, np.cumsum(tags.counts))  # the words before each piece
+
+            def entity(
+                label: str, first: int, end: int, share: float, is_sure: bool | None
+            ) -> Entity:
+                start, stop = int(offsets[before[first], 0]), int(offsets[before[end] - 1, 1])
+                return Entity(label, start, stop, text[start:stop], share, is_sure)
+
+            types = [labels[tag][2:] for tag in tags.tags[part.firsts]]
+            each = [None] * len(types) if whole else sure
+            of_model = map(entity, types, part.firsts, part.ends, shares, each)
+            of_rules = (Entity(*it, text[it.start : it.end], 1.0, True) for it in by_rule)
+            entities = tuple(sorted([*of_model, *of_rules], key=lambda entity: entity.start))
+            threshold = record and record.recall and record.recall.threshold
+            if threshold is not None:
+                runs = decoding.hidden_entities(scores, tags.tags, labels, threshold)
+                hidden = [entity(*run, False) for run in runs]
         names = tuple(labels[index] for index in tags.words)
         words = tuple(text[start:end] for start, end in offsets.tolist())
-        return Prediction(
-            text, None, names, probability, sure, milliseconds, words, reason, entities
-        )
+        of_text = sure[0] if whole else None
+        details = milliseconds, words, reason, entities, tuple(hidden)
+        return Prediction(text, None, names, probability, of_text, *details)
 
 
 def _answering(

@@ -82,4 +82,5 @@ def fit_confidence(verified: Verified) -> Confidence | None:
         familiarity=_familiarity(plan),
         temperature_inside=plan.temperature,
         answers=plan.request.promise_answers,
+        min_recall=plan.request.min_recall,
     )

@@ -25,6 +25,7 @@ from ..model.request import (
     ExportRequest,
     check_promise,
     check_prompt,
+    check_recall,
     check_task,
     check_texts,
     check_vocabulary,
@@ -148,6 +149,8 @@ def make_plan(request: ExportRequest) -> ExportPlan:
         check_promise(promise_on, examples if real else None, task, request.promise_answers)
         if request.calibrate_on is not None:
             trained_on = inputs.collect(request.calibrate_on, "calibrate_on")
+    if request.min_recall is not None:
+        check_recall(request.min_recall, task, promises=promise_on is not None)
     calibration = None
     if quantization.needs_calibration and not aware:
         calibration = calibrate.draw(

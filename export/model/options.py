@@ -41,10 +41,13 @@ class ExportOptions(TypedDict, total=False):
       promise_on: Labelled examples that chose nothing, neither weights nor epoch, number format or
         temperature, in the forms of `check_on`: the manifest then says above which confidence at
         most 1, 2, 5 and 10% of the answers are wrong (see `manifest.confidence`). Default those of
-        `data`, where it names a file of them.
+        `data`, where it names a file of them. Where tags name entities, of the entities.
       promise_answers: A large model's answers to the texts of `promise_on`: the manifest then also
         says above which confidence at most so large a share of all texts gets another answer than
         its own. Default those of `data`, where it declares them for its own promise texts.
+      min_recall: With `promise_on`, where tags name entities and O: the share of the entities that
+        a mask shall find, between 0 and 1 (see `manifest.confidence.Recall`). Default that of
+        `data`, else no threshold for masks.
       calibrate_on: Real examples, without labels or with them, in the same forms, or a function
         that returns a generator of features by name: what the ranges of a static quantization are
         measured on, and with `promise_on` what tells texts of another kind, which are not sure.
@@ -84,6 +87,7 @@ class ExportOptions(TypedDict, total=False):
     check_on: Any
     promise_on: Any
     promise_answers: ModelAnswers | None
+    min_recall: float | None
     calibrate_on: Any
     num_calibration: int
     seed: int

@@ -17,6 +17,7 @@ from tfdistill.io import files
 from tfdistill.manifest import lengths
 from tfdistill.results import quantities
 from tfdistill.tasks import KINDS, Examples, TaskSpec
+from tfdistill.tasks.decoding import allowed
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tokenization.reading import as_tokenizer
 from tfdistill.tokenization.tokenizer import Tokenizer
@@ -96,6 +97,7 @@ class ExportRequest:
         yield "labels", data.task.labels
         yield "tokenizer", data.tokenizer
         yield "calibrate_on", data.train.encoded
+        yield "min_recall", data.settings.min_recall
         if self.promise_on is None and (rows := data.promise_examples()) is not None:
             yield "promise_answers", read_model_answers(data.settings, rows)
             yield "promise_on", data.encode(rows, min(max(chosen), data.settings.max_length))
@@ -208,6 +210,16 @@ def check_promise(
     if answers is not None and len(answers.classes) != len(promise_on):
         expected = f"one for each of the {len(promise_on)} texts of promise_on"
         raise errors.DataError("promise_answers", expected, len(answers.classes))
+
+
+def check_recall(min_recall: float, task: TaskSpec | None, *, promises: bool) -> None:
+    """Checks that a recall of entities can be promised: with promises, of entities and O."""
+    labels = task.labels if task is not None and task.traits.tags_words else ()
+    if not (0 < min_recall < 1 and promises and "O" in labels and allowed(labels).begins.any()):
+        expected = "a share between 0 and 1, with promise_on and tags that name entities and O"
+        shown = errors.shortened(f"{min_recall}, labels {labels}")
+        received = shown if promises else f"{min_recall} without promise_on"
+        raise errors.ConfigError("min_recall", expected, received, "Leave it out.")
 
 
 def labels_of(

@@ -27,7 +27,7 @@ COUNT = 2000
 BIO = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 BIOES = ("B-X", "I-X", "E-X", "S-X", "O", "S-Y")
 CASES = (("wordpiece", BIO), ("wordpiece", BIOES), ("unigram", BIO), ("unigram", BIOES))
-TEMPERATURE, THRESHOLD = 1.7, 1e-4
+TEMPERATURE, THRESHOLD, HIDDEN = 1.7, 0.3, 0.6
 _MARKS = (
     *("\u0301", "\u0323\u0308", "\u200d", "\u200c", "\ufe0f"),
     *("\U0001f3fd", "\u3099", "\ufe0f\u20e3"),
@@ -154,8 +154,8 @@ def _predictors(tags: pathlib.Path, unigram: Tokenizer) -> Iterator[predictor.Pr
                 card.model.sha256,
                 temperature=TEMPERATURE,
                 num_examples=200,
-                promises=({**promise, "threshold": THRESHOLD},),
-                familiarity=None,
+                entity_promises=({**promise, "threshold": THRESHOLD},),
+                recall={"min_recall": 0.9, "rows": 300, "threshold": HIDDEN},
             )
             task = card.task.model_copy(update={"labels": labels})
             card = card.model_copy(update={"confidence": record, "task": task, "labels_file": None})
@@ -187,15 +187,19 @@ def running_lines(tags: pathlib.Path, unigram: Tokenizer, every: int = 1) -> lis
         answering = predictors[number % len(CASES)]
         answering.patterns = number % 3 == 0
         answer = answering.predict(text)
-        entities = [
-            [it.label, *utf16(text, [it.start, it.end]), float(f"{it.probability:.7g}")]
-            for it in answer.entities or ()
-        ]
+        entities, hidden = (
+            [
+                [it.label, *utf16(text, [it.start, it.end]), float(f"{it.probability:.7g}")]
+                for it in group
+            ]
+            for group in (answer.entities or (), answer.hidden)
+        )
         line = {"text": text, "starts": starts, "ends": ends, "entities": entities}
-        line |= {"probability": float(f"{answer.probability:.8g}"), "sure": answer.sure}
+        line["sure"] = "".join(str(int(it.sure)) for it in answer.entities or ())
+        line["probability"] = float(f"{answer.probability:.8g}")
         if number % 10 < 2:
             masked = answering.mask(text)
             assert masked.restore(masked.text) == text
-            line |= {"tags": " ".join(answer.label), "masked": masked.text}
+            line |= {"tags": " ".join(answer.label), "masked": masked.text, "hidden": hidden}
         lines.append(line)
     return lines

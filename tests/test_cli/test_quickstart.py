@@ -4,6 +4,7 @@ import argparse
 import csv
 import dataclasses
 import json
+import pathlib
 import re
 import shlex
 import shutil
@@ -192,6 +193,33 @@ def test_words_with_tags_go_the_same_road_and_their_entities_are_counted(inputs,
     assert "Wrong edge" in page and "The entities of the training set" in page
     card = manifest.read_manifest(tmp_path / "run" / "export")
     assert card.task is not None and card.task.labels == ("O", "B-ROOM", "I-ROOM")
+    # No test set of 100 texts is there to promise a recall on; other texts are.
+    refused = toys.call(distilling(inputs, *data, "--min-recall", "0.9", out=tmp_path / "none"))
+    assert refused.code == 2 and "data.min_recall: expected words with tags, and" in refused.told
+    with open(tmp_path / "more.jsonl", "w", encoding="utf-8") as file:
+        for index in range(60):
+            word = f"{index:02}".translate(str.maketrans("0123456789", "abcdefghij"))
+            text = f"is {word} in the {places[index % 3]}?"
+            begin = text.index("the ") + 4
+            span = {"start": begin, "end": len(text) - 1, "label": "ROOM"}
+            file.write(json.dumps({"text": text, "entities": [span]}) + "\n")
+    held, out = ["--promise-on", str(tmp_path / "more.jsonl")], str(tmp_path / "run" / "export")
+    export = ["export", str(tmp_path / "run"), "--out", out, "--overwrite", *held, "--min-recall"]
+    again = toys.call([*export, "0.9"])
+    assert again.code == 0, again.told
+    record = manifest.read_manifest(out).confidence
+    assert record is not None and record.recall is not None and not record.promises
+    assert record.recall.rows == 60 and record.recall.recall >= record.recall.recall_of_path
+    for clause in (record.recall.summary, record.entity_promises[3].summary):
+        assert clause in again.shown and clause in pathlib.Path(out, "README.md").read_text()
+    shown = toys.call(["evaluate", out, "--split", str(tmp_path / "more.jsonl"), "--json"]).shown
+    evaluated = json.loads(shown)
+    assert evaluated["mask"]["recall"] == pytest.approx(record.recall.recall)
+    assert evaluated["mask"]["needless"] == pytest.approx(record.recall.needless)
+    told = toys.call(["predict", out, "in the hall?"]).told
+    assert f"mask: {record.recall.summary}" in told
+    few = toys.call([*export, "0.99"])
+    assert few.code == 0 and "it takes about 230, 60 show at most 0.9623" in few.shown
 
 
 @pytest.mark.slow

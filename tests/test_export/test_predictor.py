@@ -15,7 +15,7 @@ import pytest
 import unigrams
 
 from tfdistill import cli, errors, manifest
-from tfdistill.manifest.confidence import Confidence
+from tfdistill.manifest.confidence import Confidence, EntityPromise, Recall
 from tfdistill.predictor import Predictor
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -205,6 +205,60 @@ def test_what_rules_find_takes_the_place_of_what_the_model_finds_there(tagger):
     assert tagger.mask(text).text == "[EMAIL_1], [PER_1] [IBAN_1] [PER_2]"
 
 
+@pytest.mark.parametrize(("threshold", "sure"), [(0.7, [False, True]), (None, [False, False])])
+def test_each_entity_is_sure_above_the_threshold_and_whole_texts_are_not_judged(
+    threshold, sure, tagger
+):
+    sure_above = (
+        {} if threshold is None else {"threshold": threshold, "coverage": 0.5, "error": 0.0}
+    )
+    tagger.promise = EntityPromise(max_error=0.05, rows=300, **sure_above)
+    record = Confidence(
+        temperature=2.0, num_examples=1, entity_promises=(tagger.promise,), sha256="0" * 64
+    )
+    tagger.card = tagger.card.model_copy(update={"confidence": record})
+    answer = tagger.predict("mary john saw mary")
+    assert [entity.sure for entity in answer.entities] == sure
+    assert answer.sure is None and answer.reason is None and answer.probability > 0
+    unread = tagger.predict("फिल्म अच्छी है mary")
+    assert [entity.sure for entity in unread.entities] == [False]
+    assert unread.reason == (None if threshold is None else "another kind of text")
+
+
+def test_a_recall_hides_runs_of_words_that_the_path_calls_o(tagger):
+    tagger._task = tagger._task.model_copy(update={"labels": ("O", "B-PER", "I-PER", "B-LOC")})
+    vocab = tagger._tokenizer.vocab
+    scores = {
+        "mary": [0, 4, 3, 0],
+        "film": [3, 1, 0, 2.5],
+        "story": [3, 2.9, 1, 0],
+        "good": [3, 0, 0, 2],
+    }
+    tagger._file.predict = lambda ids, types, *, pad_id: np.array(
+        [scores.get(vocab[piece], [9.0, 0, 0, 0]) for piece in ids], np.float32
+    )
+    text = "mary, a film Story of mary Film good"
+
+    def masked(threshold):
+        recall = Recall(min_recall=0.9, rows=300, threshold=threshold)
+        record = Confidence(temperature=2.0, num_examples=1, recall=recall, sha256="0" * 64)
+        tagger.card = tagger.card.model_copy(update={"confidence": record})
+        hidden = tagger.predict(text).hidden
+        return tagger.mask(text), [(it.label, it.text, it.sure) for it in hidden]
+
+    inside = {
+        name: 1 - np.exp(row[0] / 2) / np.exp(np.array(row) / 2).sum()
+        for name, row in scores.items()
+    }
+    result, hidden = masked(inside["film"] - 1e-6)
+    # B-LOC of "film" has less than B-PER and I-PER of "story"; "good" has too little.
+    assert hidden == [("PER", "film Story", False), ("LOC", "Film", False)]
+    assert result.text == "[PER_1], a [PER_2] of [PER_1] [LOC_1] good"
+    assert result.restore(result.text) == text
+    assert masked(inside["good"] - 1e-6)[1][1] == ("LOC", "Film good", False)
+    assert masked(None)[1] == [] == masked(1.0)[1]
+
+
 def test_the_same_name_has_the_same_placeholder_and_never_one_of_the_text(tagger):
     masked = tagger.mask("[PER_2] saw mary, Mary and mary.")
     assert masked.text == "[PER_2] saw [PER_1], [PER_3] and [PER_1]."
@@ -234,7 +288,7 @@ def test_the_command_marks_entities_and_writes_records(tmp_path, capsys):
     mark = f"{text[: first.start]}[{first.text}|PER {first.probability:.2f}]"
     assert shown.startswith(mark) and shown.count("|PER ") == len(entities)
     assert cli.main(["predict", str(folder), "a@b.de", "--patterns"]) == 0
-    assert capsys.readouterr().out.startswith("[a@b.de|EMAIL 1.00]  ")
+    assert capsys.readouterr().out.startswith("[a@b.de|EMAIL 1.00 sure]  ")
     (tmp_path / "x.jsonl").write_text(json.dumps({"text": text, "id": 1}) + "\n")
     assert cli.main(["predict", str(folder), "--file", str(tmp_path / "x.jsonl"), "--json"]) == 0
     record = json.loads(capsys.readouterr().out)

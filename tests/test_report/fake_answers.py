@@ -43,12 +43,12 @@ def add(run_dir):
     return run_dir
 
 
-def promise(card, *promises, temperature=2.0, **values):
+def promise(card, *promises, temperature=2.0, **more):
     """Writes promises into a manifest; by default one of 400 texts that is not held."""
     card["confidence"] = Confidence.of_file(
         card["model"]["sha256"],
         temperature=temperature,
         num_examples=300,
-        **values,
         promises=promises or ({"max_error": 0.1, "rows": 400, "rows_needed": 900},),
+        **more,
     ).model_dump(mode="json")

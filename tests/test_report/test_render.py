@@ -122,7 +122,7 @@ def with_promises(run, change):
             variant = {**shared, "model": model, "quantization": "float32"}
             card.setdefault("variants", {})[device] = variant
 
-    def promise(coverage, requests=None):
+    def promise(coverage, requests=None, **more):
         sure = {"threshold": 0.75, "coverage": coverage, "error": 0.02}
         sure |= {"others": 90, "others_sure": 0.03}
         needed = {"max_error": 0.01, "rows": 400, "rows_needed": 900}
@@ -132,12 +132,15 @@ def with_promises(run, change):
             {"max_disagreement": 0.01, "rows": 200, "rows_needed": 230},
             {"max_disagreement": 0.02, "rows": 200, **kept, "requests": requests},
         )
-        more = {"agreements": agreements, "answered_by": "a model 3"}
+        more |= {"agreements": agreements, "answered_by": "a model 3"}
         return lambda card: fake_answers.promise(card, *promises, temperature=1.5, **more)
 
+    recall = {"min_recall": 0.99, "rows": 344}
+    figures = {"recall": 0.994, "needless": 0.0312}
+    figures |= {"recall_of_path": 0.91, "needless_of_path": 0.0042}
     change(STUDENT, add_variants)
-    change(STUDENT, promise(0.84, 0.9))
-    change(TEACHER, promise(0.87))
+    change(STUDENT, promise(0.84, 0.9, recall={**recall, "threshold": 0.0123, **figures}))
+    change(TEACHER, promise(0.87, recall={**recall, "rows_needed": 460, "possible": 0.9866}))
 
 
 def answered(run, change):

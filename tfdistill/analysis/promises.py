@@ -11,6 +11,7 @@ import numpy as np
 import scipy.special
 
 from tfdistill import errors
+from tfdistill.analysis import entities
 from tfdistill.analysis.agreements import LEVEL, allowed, find_agreement
 from tfdistill.analysis.calibration import fit_temperature, is_at_end
 from tfdistill.manifest.confidence import FEWEST_OTHERS, Confidence, Promise
@@ -150,6 +151,7 @@ def fit_confidence(
     max_errors: Sequence[float] = MAX_ERRORS,
     temperature_inside: float = 1.0,
     answers: ModelAnswers | None = None,
+    min_recall: float | None = None,
 ) -> Confidence:
     """Fits what a manifest says of a file's confidence.
 
@@ -167,13 +169,25 @@ def fit_confidence(
         temperature is fitted.
       answers: A large model's answers to the texts of `promise_on`, which give the agreements; of
         one class a text.
+      min_recall: Where tags name entities, the share of these that a mask shall find, see
+        `find_recall`. Default None: no threshold for masks.
+
+    Where tags name entities these are what is promised, in place of whole texts.
     """
     temperature = 1.0
     if chosen_on is not None and temperature_inside == 1:
         temperature = temperature_of(*chosen_on)
     promises: list[Promise] = []
-    of_model: dict[str, Any] = {}
-    if promise_on is not None:
+    further: dict[str, Any] = {}
+    if promise_on is not None and entities.names_entities(promise_on[1]):
+        judged = entities.judge_entities(*promise_on, temperature)
+        rows = entities.drawn(judged.texts)
+        drawn = judged.confidence[rows], judged.right[rows]
+        each = [find_promise(*drawn, error) for error in max_errors if len(rows)]
+        further["entity_promises"] = entities.of_all(judged, rows, each)
+        if min_recall is not None:
+            further["recall"] = entities.find_recall(judged, min_recall)
+    elif promise_on is not None:
         judged = judge(kind, *promise_on, temperature)
         familiar = np.ones(len(judged.right), bool)
         if familiarity is not None:
@@ -183,7 +197,7 @@ def fit_confidence(
         if answers is not None and kind.one_class:
             # An answer that none is known is no class: nothing is the same as that.
             same = judge_rows(kind, promise_on[0], answers.classes).right
-            of_model = _agreements(familiar * judged.confidence, same, others, answers)
+            further |= _agreements(familiar * judged.confidence, same, others, answers)
     return Confidence.of_file(
         model_sha256,
         temperature=temperature,
@@ -191,7 +205,7 @@ def fit_confidence(
         num_examples=0 if chosen_on is None else len(chosen_on[1]),
         promises=tuple(promises),
         familiarity=familiarity,
-        **of_model,
+        **further,
     )
 
 

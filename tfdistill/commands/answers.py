@@ -99,11 +99,20 @@ def _evaluate(args: argparse.Namespace) -> None:
             lines.append(_calibrated(calibration))
         if promises := model.coverage_of_promises(outputs, rows.encoded, task):
             result["promises"] = promises
+        record = model.card.confidence
+        what = "entities" if record and record.entity_promises else "answers"
         lines += [
-            f"at most {row['max_error']:.0%} of the sure answers wrong: sure of "
+            f"at most {row['max_error']:.0%} of the sure {what} wrong: sure of "
             f"{row['coverage']:.1%}, {row['error']:.1%} of them wrong"
             for row in promises
         ]
+        if mask := model.mask_figures(outputs, rows.encoded, task):
+            result["mask"] = mask
+            lines += [
+                f"masked {where}: {mask['recall' + of]:.1%} of the entities, for "
+                f"{mask['needless' + of]:.2%} of the other words"
+                for of, where in (("", "with the threshold"), ("_of_path", "without a threshold"))
+            ]
     base.show(result, as_json=args.json, lines=lines)
 
 

@@ -58,7 +58,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--card-language", metavar="CODE", help="language of the texts, such as en")
     options.add_allow_weak(parser, "a model that answers near chance")
     options.add_data(parser, required=False, of_run="model", one_file=True)
-    for field in ("promise_on", "prompt"):
+    for field in ("promise_on", "min_recall", "prompt"):
         options.add_field(parser, config.DataConfig, field)
     for field in ("answer_column", "answered_by"):
         options.add_field(parser, config.ModelAnswersConfig, field, None)

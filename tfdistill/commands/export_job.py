@@ -38,6 +38,7 @@ class Job:
     folder: pathlib.Path | None  # where a run keeps generated data; None of a file that is named
     named_lengths: tuple[int, ...] | None = None  # tokens of the signatures, where they are named
     allow_weak: bool = False  # whether the recipe of its run accepts a model near chance
+    min_recall: float | None = None  # of a mask's entities
 
     @functools.cached_property
     def lengths(self) -> tuple[int, ...]:
@@ -61,6 +62,7 @@ class Job:
             "check_on": self.check_set,
             "promise_on": promise_on,
             "promise_answers": promise_answers,
+            "min_recall": self.min_recall,
             "calibrate_on": self.encode(self._train) if calibrates else None,
             "texts": self.examples,
             "task": self.task,
@@ -146,7 +148,10 @@ def open_job(args: argparse.Namespace) -> Job:
     if args.task is not None:
         settings = options.data_section(options.data_of(args, model=args.model))
     folder = pathlib.Path(args.model) / "data" if args.data is None else None
-    promise_on = args.promise_on or (settings.promise_on if settings is not None else None)
+    promise_on, min_recall = (
+        getattr(args, name) or (getattr(settings, name) if settings is not None else None)
+        for name in ("promise_on", "min_recall")
+    )
     task = examples = None
     if settings is not None:
         task, examples = from_config.labelled(settings, "dev", folder=folder, may_hide_labels=True)
@@ -157,7 +162,8 @@ def open_job(args: argparse.Namespace) -> Job:
     if settings is not None:
         settings = plan.with_answers(args, settings)
     allow_weak = recipe is not None and recipe.student.allow_weak
-    job = Job(source, settings, task, examples, promise_on, folder, args.lengths, allow_weak)
+    more = args.lengths, allow_weak, min_recall
+    job = Job(source, settings, task, examples, promise_on, folder, *more)
     if settings is None or task is None:
         return dataclasses.replace(job, task=_task_alone(source, args.model, args.kind))
     source.in_order_of(task, job.training_set if settings.has_own_labels else None)

@@ -14,7 +14,7 @@ from tfdistill.commands import base, options, plan
 from tfdistill.io import work_folder
 from tfdistill.manifest.confidence import moved_coverage
 
-WITHOUT_TASK = ("kind", "promise_on", "prompt")
+WITHOUT_TASK = ("kind", "promise_on", "min_recall", "prompt")
 """Options of the data that count without --task, too: an encoder's head, texts like a run's."""
 # What an export of one file reads, and a list of trials does not.
 _OF_ONE_FILE = (

@@ -77,6 +77,9 @@ def _predict(args: argparse.Namespace) -> None:
             promise = "not known, because the file promises nothing (export with --promise-on FILE)"
             promise = promise if predictor.promise is None else predictor.promise.summary
             print(f"sure: {promise}", file=sys.stderr)
+            record = predictor.card.confidence
+            if record is not None and record.recall is not None:
+                print(f"mask: {record.recall.summary}", file=sys.stderr)
         assert predictor.card.task is not None  # or it would answer no texts
         rows = (_of_table if is_table else _of_lines)(args, predictor.card.task)
         for row in rows:
@@ -173,7 +176,7 @@ def _marked(answer: Prediction) -> str:
     """The text with its entities: "[Anna|PER 0.98] left."."""
     parts, end = [], 0
     for entity in answer.entities or ():
-        label = f"|{entity.label} {entity.probability:.2f}]"
+        label = f"|{entity.label} {entity.probability:.2f}{' sure' if entity.sure else ''}]"
         parts += [answer.text[end : entity.start], "[", entity.text, label]
         end = entity.end
     return "".join([*parts, answer.text[end:]])

@@ -55,6 +55,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     file = {"flag": "--data", "required": True, "metavar": "FILE", "help": text}
     options.add_field(parser, config.DataConfig, "file", **file)
     options.add_field(parser, config.DataConfig, "other")
+    options.add_field(parser, config.DataConfig, "min_recall")
     group = parser.add_argument_group("data, where it is not recognised")
     for field in _NAMED:
         options.add_field(group, config.DataConfig, field, None)

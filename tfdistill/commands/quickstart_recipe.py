@@ -138,6 +138,7 @@ def make_plan(
             **section,
             **cut,
             "class_weights": args.class_weights,
+            "min_recall": args.min_recall,
             "truncation": args.truncation,
             "max_length": texts.max_length,
             "doc_stride": texts.max_length // 2,

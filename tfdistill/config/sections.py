@@ -149,6 +149,13 @@ class DataConfig(Section):
         "them is sure, half measure the share; fewer than 45 raise nothing",
     )
     model_answers: ModelAnswersConfig | None = None
+    min_recall: float | None = described(
+        None,
+        "share of the entities that the exported file's mask shall find, such as 0.99: a threshold "
+        "on words is promised on the held-out texts",
+        gt=0,
+        lt=1,
+    )
     augment: AugmentConfig | None = None
 
     @pydantic.field_validator("vocab")

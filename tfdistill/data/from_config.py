@@ -79,6 +79,10 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
     if settings.other is not None and settings.promise_on is None:
         remedy = "Leave it out: no answer is sure without a promise, which takes a test set of 100."
         raise errors.ConfigError("data.other", "data.promise_on too", "none", remedy)
+    if settings.min_recall is not None and not (task.traits.tags_words and settings.promise_on):
+        expected = "words with tags, and data.promise_on: a test set of 100 texts, or held-out ones"
+        received = f"kind {task.kind}, promise_on {settings.promise_on}"
+        raise errors.ConfigError("data.min_recall", expected, received, "Leave it out.")
     if settings.promise_on is not None and not task.traits.gives_probabilities:
         kinds = [name for name, kind in tasks.KINDS.items() if kind.gives_probabilities]
         raise errors.ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pydantic
 
@@ -22,6 +22,7 @@ _SIGNED_OF_ALL = (
     *("max_disagreement", "rows", "threshold", "coverage", "disagreement", "rows_needed"),
     "requests",
 )
+_SIGNED_OF_RECALL = ("min_recall", "rows", "threshold", "recall", "needless")
 _SIGNED_OF_TEXTS = ("threshold", "first_word", "num_pieces", "pieces", "pairs")
 
 
@@ -36,6 +37,9 @@ class Promise(ManifestPart):
     Of `others`, texts of no label, one half raises the threshold until at most 5% of them are sure;
     `others_sure` is the share of the other half, or of all where fewer than 45 raise nothing.
     """
+
+    answers: ClassVar[str] = "answers"  # what is sure
+    of_rows: ClassVar[str] = "{} texts"  # of what, with the number of rows
 
     max_error: float = pydantic.Field(gt=0, lt=1)
     rows: int = pydantic.Field(gt=0)
@@ -53,11 +57,12 @@ class Promise(ManifestPart):
     @property
     def summary(self) -> str:
         """The promise as a clause."""
-        what = f"at most {self.max_error:.0%} of the sure answers wrong"
+        what = f"at most {self.max_error:.0%} of the sure {self.answers} wrong"
         if self.coverage is not None and self.error is not None:
+            rows = self.of_rows.format(self.rows)
             return (
-                f"{what}: sure of {self.coverage:.0%} of {self.rows} texts, {self.error:.1%} of "
-                f"them wrong (confidence above {self.threshold:.4f}), {self.on_others}"
+                f"{what}: sure of {self.coverage:.0%} of {rows}, {self.error:.1%} of them wrong "
+                f"(confidence above {self.threshold:.4f}), {self.on_others}"
             )
         needed = self.rows_needed
         remedy = "and more would not help" if needed is None else f"it would take about {needed:,}"
@@ -129,6 +134,52 @@ class ModelAgreement(ManifestPart):
         return None if self.share is None else round(1000 * (1 - self.share))
 
 
+class EntityPromise(Promise):
+    """Of the entities whose probability is above `threshold` at most `max_error` are wrong.
+
+    Right is one whose edges and type are exact. `rows` are texts in which the file finds entities,
+    `coverage` is the share of these entities that is sure; the rest is as in `Promise`.
+    """
+
+    answers: ClassVar[str] = "entities"
+    of_rows: ClassVar[str] = "the entities in {} texts"
+
+
+class Recall(ManifestPart):
+    """Of the entities at least `min_recall` are masked, where words above `threshold` are, too.
+
+    Masked are the words of the entities that the file finds, and those with 1 - P(O) above the
+    threshold; an entity is masked if all of its words are. It holds with a probability of 90% over
+    the labelled texts that it was found on, `rows` of them with entities: `recall` is the share
+    of their entities that is masked, `needless` the share of the words in no entity that is;
+    `recall_of_path` and `needless_of_path` are these without the threshold. Where the texts are too
+    few the threshold is None, and `possible` is the highest recall that they could show.
+    """
+
+    min_recall: float = pydantic.Field(gt=0, lt=1)
+    rows: int = pydantic.Field(ge=0)
+    threshold: float | None = pydantic.Field(default=None, ge=0, le=1)
+    recall: float | None = pydantic.Field(default=None, ge=0, le=1)
+    needless: float | None = pydantic.Field(default=None, ge=0, le=1)
+    recall_of_path: float | None = pydantic.Field(default=None, ge=0, le=1)
+    needless_of_path: float | None = pydantic.Field(default=None, ge=0, le=1)
+    rows_needed: int | None = None
+    possible: float | None = pydantic.Field(default=None, ge=0, le=1)
+
+    @property
+    def summary(self) -> str:
+        """The promise as a clause, with its price."""
+        what = f"at least {self.min_recall:.4g} of the entities masked"
+        if self.threshold is None:
+            remedy = f"it takes about {self.rows_needed:,}, {self.rows} show at most"
+            return f"{what}: too few texts with entities, {remedy} {self.possible:.4g}"
+        return (
+            f"{what}: {self.recall:.1%} of those in {self.rows} texts, for {self.needless:.2%} of "
+            f"the other words (1 - P(O) above {self.threshold:.3g}); without a threshold "
+            f"{self.recall_of_path:.1%} for {self.needless_of_path:.2%}"
+        )
+
+
 class Confidence(ManifestPart):
     """The confidence of an answer, and which answers are sure enough.
 
@@ -136,7 +187,7 @@ class Confidence(ManifestPart):
     ``sigmoid(z / temperature)``; z are the logits, or the logarithms of a file's probabilities,
     which count as at least 1e-12. The confidence is the probability of the whole answer: of a
     class its own, of several labels the product of ``max(p, 1 - p)``, of tags the product over the
-    words.
+    words; of an entity that of its part of the path, see `decoding.entities`.
 
     Attributes:
       temperature: What a reader divides the logits by, fitted on the labelled texts that the file
@@ -150,6 +201,8 @@ class Confidence(ManifestPart):
       answered_by: The large model of these and its version, where it is named.
       answered_labels: The texts of the promises whose label is an answer of it, for want of a gold
         label.
+      entity_promises: In place of `promises` where tags name entities.
+      recall: The recall that `Predictor.mask` keeps, where one was wanted.
       sha256: Of these values and of the model file: they say nothing about another one.
     """
 
@@ -161,7 +214,14 @@ class Confidence(ManifestPart):
     agreements: tuple[ModelAgreement, ...] = ()
     answered_by: str | None = None
     answered_labels: int = pydantic.Field(default=0, ge=0)
+    entity_promises: tuple[EntityPromise, ...] = ()
+    recall: Recall | None = None
     sha256: Sha256
+
+    @property
+    def by_error(self) -> tuple[Promise, ...]:
+        """The promises of entities, or those of whole answers."""
+        return self.entity_promises or self.promises
 
     @property
     def summary(self) -> list[str]:
@@ -170,7 +230,8 @@ class Confidence(ManifestPart):
         value = self.temperature_inside * self.temperature
         fitted = f"temperature {value:.3g}{inside}, fitted on {self.num_examples} texts"
         fitted = fitted if self.num_examples else "those of the model"  # calibrated already
-        lines = [f"probabilities: {fitted}", *(promise.summary for promise in self.promises)]
+        lines = [f"probabilities: {fitted}", *(promise.summary for promise in self.by_error)]
+        lines += [self.recall.summary] if self.recall is not None else []
         if self.agreements:
             model = self.answered_by or "not named (--answered-by TEXT)"
             gold = f"{self.answered_labels} of the labels above are its answers, not gold"
@@ -197,6 +258,10 @@ class Confidence(ManifestPart):
         if self.agreements:
             rows = [[getattr(row, name) for name in _SIGNED_OF_ALL] for row in self.agreements]
             values.append([rows, self.answered_by, self.answered_labels])
+        if self.entity_promises or self.recall is not None:
+            rows = [[getattr(row, name) for name in _SIGNED] for row in self.entity_promises]
+            recall = self.recall and [getattr(self.recall, name) for name in _SIGNED_OF_RECALL]
+            values.append({"entity_promises": rows, "recall": recall})
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
     def promise_for(
@@ -206,7 +271,7 @@ class Confidence(ManifestPart):
 
         Of neither the promise of 5%, None where nothing is promised. Refused where it has no such.
         """
-        name, level, offered = "max_error", max_error, self.promises
+        name, level, offered = "max_error", max_error, self.by_error
         if max_disagreement is not None:
             name, level, offered = "max_disagreement", max_disagreement, self.agreements
             if max_error is not None:
@@ -236,7 +301,7 @@ def moved_coverage(files: Mapping[str, Confidence | None]) -> list[str]:
     first: dict[tuple[float, int], float] = {}
     moved = []
     for name, record in files.items():
-        for promise in record.promises if record is not None else ():
+        for promise in record.by_error if record is not None else ():
             coverage = promise.coverage or 0.0
             change = coverage - first.setdefault((promise.max_error, promise.rows), coverage)
             if abs(change) > _MOVED:

@@ -14,6 +14,7 @@ from export.checking import outputs
 from export.file import bundle
 from export.model import heads
 from tfdistill import analysis, config, errors, manifest, models, tasks, training, weights
+from tfdistill.analysis import entities
 from tfdistill.data import batches, task_data
 from tfdistill.io import safe_paths
 from tfdistill.manifest.confidence import ModelAgreement
@@ -153,17 +154,20 @@ class ExportedSource:
     ) -> list[dict[str, float]]:
         """What each promise of the file comes to on labelled texts.
 
-        For each that has a threshold "max_error", "coverage" (the share of sure answers) and
-        "error" (the share of these that is wrong, 0 where there is none).
+        For each that has a threshold "max_error", "coverage" (the share of sure answers, or of sure
+        entities) and "error" (the share of these that is wrong, 0 where there is none).
         """
         record = self.card.confidence
-        if record is None or not record.promises:
+        if record is None or not record.by_error:
             return []
-        logits = self.logits(outputs, task)
-        judged = analysis.judge(task.traits, logits, encoded, record.temperature)
+        answers = self.logits(outputs, task), encoded, record.temperature
+        if record.entity_promises:
+            judged = entities.judge_entities(*answers)
+        else:
+            judged = analysis.judge(task.traits, *answers)
         familiar = True if record.familiarity is None else record.familiarity.covers(encoded)
         rows = []
-        for promise in record.promises:
+        for promise in record.by_error:
             if promise.threshold is not None:
                 sure = familiar & (judged.confidence > promise.threshold)
                 error = float(np.mean(~judged.right[sure])) if sure.any() else 0.0
@@ -214,6 +218,20 @@ class ExportedSource:
                 }
             )
         return rows
+
+    def mask_figures(
+        self, outputs: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec
+    ) -> dict[str, float]:
+        """What the file's mask finds on labelled texts, see `entities.mask_figures`.
+
+        Empty for a file that promises no recall.
+        """
+        record = self.card.confidence
+        if record is None or record.recall is None or record.recall.threshold is None:
+            return {}
+        logits = self.logits(outputs, task)
+        judged = entities.judge_entities(logits, encoded, record.temperature)
+        return entities.mask_figures(judged, record.recall.threshold)
 
     def calibration(
         self, outputs: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec

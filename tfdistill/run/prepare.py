@@ -313,9 +313,9 @@ def say_use(named: Mapping[str, config.Stage], task: tasks.TaskSpec, num_labelle
 
 
 def texts_used(
-    settings: config.DataConfig, task: tasks.TaskSpec, folder: pathlib.Path
+    settings: config.DataConfig, task: tasks.TaskSpec, folder: pathlib.Path | None
 ) -> list[tasks.Examples]:
-    """What a run, which keeps generated data in `folder`, has learnt from or chosen on.
+    """What a model has learnt from or was chosen on; of a run `folder` has the generated data.
 
     The training and the development set, then the unlabelled and the augmented texts, if any.
     """
@@ -327,7 +327,7 @@ def texts_used(
         parts.append(from_config.labelled(part, split, **named)[1])
     if settings.unlabelled:
         parts.append(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
-    if augmentation.is_whole(folder / "augmented"):
+    if folder is not None and augmentation.is_whole(folder / "augmented"):
         parts.append(augmentation.load_augmented(folder / "augmented", task))
     return parts
 

@@ -11,6 +11,8 @@ import numpy as np
 from tfdistill import errors
 from tfdistill.tasks.encoded import EncodedExamples, spans
 
+_EQUAL = 1e-9  # of a probability, whose last digits depend on the order of a sum
+
 
 class TagRules(NamedTuple):
     """What the names of tags say of their order.
@@ -172,6 +174,34 @@ class Entities(NamedTuple):
     probabilities: np.ndarray
 
 
+def entity_places(
+    tags: np.ndarray, rules: TagRules, bounds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first word of each entity and one past its last, int64 (n,) each.
+
+    A tag that continues an entity, which it may not where it stands, begins one; so labels of words
+    need not be an allowed path. `tags` and `bounds` are as in `path_log_probabilities`.
+    """
+    follows = rules.after[np.append(0, tags[:-1])[: len(tags)], tags]
+    follows[bounds[:-1][np.diff(bounds) > 0]] = False
+    continues = rules.continues[tags] & follows
+    begins = rules.begins[tags] | (rules.continues[tags] & ~follows)
+    firsts, cuts = np.flatnonzero(begins), np.append(np.flatnonzero(~continues), len(tags))
+    return firsts, cuts[np.searchsorted(cuts, firsts, side="right")]
+
+
+def shares_inside(scores: np.ndarray, labels: Sequence[str]) -> np.ndarray:
+    """``1 - P(O)`` of each word by the softmax of its row of scores alone, float64 (words,).
+
+    Args:
+      scores: float (words, tags), logits at their temperature, or logarithms of probabilities.
+      labels: The tags in their order, O among them.
+    """
+    outside = np.array([label == "O" for label in labels])
+    total = _log_sum(scores, np.ones(np.shape(scores), bool))
+    return np.exp(_log_sum(scores, np.broadcast_to(~outside, np.shape(scores))) - total)
+
+
 def entities(scores: np.ndarray, tags: np.ndarray, rules: TagRules, bounds: np.ndarray) -> Entities:
     """Reads the entities off an allowed path.
 
@@ -186,10 +216,7 @@ def entities(scores: np.ndarray, tags: np.ndarray, rules: TagRules, bounds: np.n
       rules: Of the tags.
       bounds: Of the texts, see `best_path`.
     """
-    cuts = ~rules.continues[tags]
-    ends = np.append(np.flatnonzero(cuts), len(tags))
-    firsts = np.flatnonzero(rules.begins[tags])
-    ends = ends[np.searchsorted(ends, firsts, side="right")]
+    firsts, ends = entity_places(tags, rules, bounds)
     options = _options(tags, rules, bounds)
     logs = path_log_probabilities(scores, tags, rules, bounds)
     sums = np.add.reduceat(np.append(logs, 0.0), np.stack([firsts, ends], 1).ravel())[::2]
@@ -198,6 +225,45 @@ def entities(scores: np.ndarray, tags: np.ndarray, rules: TagRules, bounds: np.n
     stops = _log_sum(scores[following], options[following] & ~rules.continues)
     sums[inside] += stops - _log_sum(scores[following], options[following])
     return Entities(firsts, ends, np.exp(sums))
+
+
+def hidden_entities(
+    scores: np.ndarray, tags: np.ndarray, labels: Sequence[str], threshold: float
+) -> list[tuple[str, int, int, float]]:
+    """The runs of words of one text that a path calls O and that are still likely of an entity.
+
+    Those are words with a `shares_inside` above the threshold. A run has the type of the largest
+    probability that one of its words gives a type, a sum over the tags of the type; of equal ones
+    that of the first label.
+
+    Args:
+      scores: float (words, tags), logits at their temperature, or logarithms of probabilities.
+      tags: int (words,), the path.
+      labels: The tags in their order, O among them.
+      threshold: See `manifest.confidence.Recall`.
+
+    Returns:
+      Type, first word, one past the last word and that probability of each run, in order.
+
+    Example:
+      >>> scores = np.log([[0.6, 0.3, 0.1], [0.7, 0.1, 0.2], [0.9, 0.05, 0.05]])
+      >>> runs = hidden_entities(scores, np.zeros(3, int), ("O", "B-PER", "B-LOC"), 0.2)
+      >>> [(name, first, end, round(share, 3)) for name, first, end, share in runs]
+      [('PER', 0, 2, 0.3)]
+    """
+    hidden = shares_inside(scores, labels) > threshold
+    hidden &= np.array([label == "O" for label in labels])[tags]
+    edges = np.flatnonzero(np.diff(hidden, prepend=False, append=False)).reshape(-1, 2)
+    names = list(dict.fromkeys(label[2:] for label in labels if label != "O"))
+    of_type = np.array([[label != "O" and label[2:] == name for label in labels] for name in names])
+    runs = []
+    for first, end in edges.tolist():
+        rows = np.asarray(scores[first:end], np.float64)
+        shares = np.exp(rows - _log_sum(rows, np.ones(rows.shape, bool))[:, None])
+        best = (shares @ of_type.T).max(axis=0)
+        number = int(np.argmax(best > best.max() * (1 - _EQUAL)))
+        runs.append((names[number], first, end, float(best[number])))
+    return runs
 
 
 class WordTags(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import tf_keras as keras
@@ -55,7 +55,8 @@ def predict(
     """
     errors.check_types(model=(model, keras.Model), data=(data, TaskData))
     one = isinstance(texts, str | tuple)
-    rows = [(row,) if isinstance(row, str) else row for row in ([texts] if one else texts)]
+    listed: list[Any] = [texts] if one else [*texts]
+    rows = [(row,) if isinstance(row, str) else row for row in listed]
     task, kind = data.task, data.task.traits
     if not kind.row_a_text:
         remedy = "Export it: Predictor, or evaluate of the command line, reads the answers."
@@ -72,7 +73,7 @@ def predict(
     encoded = data.encode(tasks.Examples(task, first, second if width == 2 else None, None))
     logits = predict_logits(model, to_evaluate(encoded))
     milliseconds = 1000 * (time.perf_counter() - begin) / len(rows)
-    labels: list[str | tuple[str, ...] | float] = [float(row[0]) for row in logits]
+    labels: list[Any] = [float(row[0]) for row in logits]
     shares: list[float | None] = [None] * len(rows)
     if not kind.one_number:
         probable = probabilities.of_logits(kind, logits)

@@ -273,7 +273,7 @@ def coverage(sides: AnswerSides) -> Iterator[SectionPart]:
 
 def _promised(sides: AnswerSides) -> str:
     """The usual promise of the file, and what is known of texts of another kind."""
-    for promise in sides.confidence.promises if sides.confidence is not None else ():
+    for promise in sides.confidence.by_error if sides.confidence is not None else ():
         if promise.max_error == USUAL_MAX_ERROR and promise.coverage:
             return f"Promised with 90% confidence: {promise.summary}."
     return ""

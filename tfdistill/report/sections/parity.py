@@ -18,7 +18,7 @@ _INPUTS = {"real": "real inputs", "random": "random ids"}
 
 def sections(run: RunAnalysis) -> Iterator[ReportSection]:
     """Yields the folded section of checks."""
-    if parts := part("parity", "", parity(run), promises(run), agreements(run)):
+    if parts := part("parity", "", parity(run), promises(run), agreements(run), recall(run)):
         title = "Checks of the exported files"
         yield ReportSection("parity", title, "Checks", parts=tuple(parts), folds=True)
 
@@ -28,7 +28,7 @@ def promises(run: RunAnalysis) -> Table | None:
     rows = []
     records = {name: card.confidence for name, card in _files(run)}
     for name, card in _files(run):
-        for promise in card.confidence.promises if card.confidence is not None else ():
+        for promise in card.confidence.by_error if card.confidence is not None else ():
             above = fmt.ABSENT if promise.threshold is None else f"{promise.threshold:.4f}"
             line = {
                 "File": Cell(name, card.quantization),
@@ -72,6 +72,31 @@ def agreements(run: RunAnalysis) -> Table | None:
     notes += ["Each level holds singly: an app follows one of them, or one promise of errors."]
     caption = "How often the file may speak for the model that answered, and what that saves"
     return tables.of_rows("agreements", caption, rows, notes)
+
+
+def recall(run: RunAnalysis) -> Table | None:
+    """How many of the entities each file's mask finds, and what it takes besides."""
+    rows = []
+    for name, card in _files(run):
+        figures = card.confidence and card.confidence.recall
+        if not figures:
+            continue
+        above = fmt.ABSENT if figures.threshold is None else f"{figures.threshold:.3g}"
+        line = {
+            "File": Cell(name, card.quantization),
+            "Masked at least": cells.share(figures.min_recall, 1),
+            "1 - P(O) above": above,
+            "Entities masked": cells.share(figures.recall, 1),
+            "Other words masked": cells.share(figures.needless, 2),
+            "Entities, no threshold": cells.share(figures.recall_of_path, 1),
+            "Other words, no threshold": cells.share(figures.needless_of_path, 2),
+            "Texts": cells.number(figures.rows),
+            "Texts needed": cells.number(figures.rows_needed),
+            "These show": cells.share(figures.possible, 1),
+        }
+        rows.append(line)
+    notes = ["It holds with 90% confidence, for texts like the held-out ones with entities."]
+    return tables.of_rows("recall", "Entities that the mask of each file finds", rows, notes)
 
 
 def parity(run: RunAnalysis) -> Table | None:

@@ -58,11 +58,12 @@ fun Resources.message(state: TextState<*>): String? =
 fun Resources.probability(label: Scored): String =
     getString(R.string.probability, label.label, 100 * label.probability)
 
-/** A text with its entities: "[Mary|PER: 98.0 %] was here". */
+/** A text with its entities, sure ones marked: "[Mary|PER: 98.0 % ✓] was here". */
 private fun Resources.marked(text: String, entities: List<Entity>): String =
     entities.foldRight(text) { entity, rest ->
         val label = probability(Scored(entity.label, entity.probability))
-        rest.replaceRange(entity.start, entity.end, "[${entity.text}|$label]")
+        val mark = if (entity.sure == true) " ✓" else ""
+        rest.replaceRange(entity.start, entity.end, "[${entity.text}|$label$mark]")
     }
 
 /** The outcome: of labels those that apply, with their probabilities. */

@@ -9,7 +9,8 @@ package io.github.tfdistill.text
  * @property text this part of the text
  * @property probability that it is an entity of this type with these edges, see `entities` in
  *   `tfdistill/tasks/decoding.py`; 1 of what a rule finds
- * @property sure as of the whole answer; true of what a rule finds
+ * @property sure whether the file promises that at most a share of such entities is wrong; null
+ *   where it promises nothing of entities; true of what a rule finds
  */
 public data class Entity(
     public val label: String,

@@ -157,6 +157,9 @@ internal data class ModelAgreement(
     override val threshold: Double? = null,
 ) : SureAnswers
 
+/** Words whose 1 - P(O) is above [threshold] are masked, so that enough entities are. */
+@Serializable internal data class Recall(val threshold: Double? = null)
+
 /**
  * How sure the answers of the file are; `tfdistill/manifest/confidence.py` says what each value
  * means.
@@ -168,8 +171,14 @@ internal data class Confidence(
     val promises: List<Promise> = emptyList(),
     val familiarity: Familiarity? = null,
     val agreements: List<ModelAgreement> = emptyList(),
+    @SerialName("entity_promises") val entityPromises: List<Promise> = emptyList(),
+    val recall: Recall? = null,
     val sha256: String, // a bundle's index has that of the whole manifest
 ) {
+    /** The promises of entities, or those of whole answers. */
+    val byError: List<Promise>
+        get() = entityPromises.ifEmpty { promises }
+
     companion object {
         const val USUAL_MAX_ERROR = 0.05
     }

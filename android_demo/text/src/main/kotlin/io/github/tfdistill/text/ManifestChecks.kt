@@ -179,7 +179,10 @@ internal object ManifestChecks {
             val right = it.threshold.isFinite() && it.firstWord >= 0 && it.numPieces > 0
             require(right && it.isReadable(), "familiarity", "counts of pieces and pairs", "others")
         }
-        for (promise in confidence.promises + confidence.agreements) {
+        val least = confidence.recall?.threshold ?: 0.0
+        require(least in 0.0..1.0, "threshold of the recall", "0 to 1", least)
+        val promises = confidence.promises + confidence.entityPromises
+        for (promise in promises + confidence.agreements) {
             val threshold = promise.threshold ?: 0.0
             require(threshold in 0.0..1.0, "threshold of a promise", "0 to 1", threshold)
             val (name, level) =

@@ -28,12 +28,15 @@ public sealed interface Outcome {
      * A tag for each word of a text, those of the best path that the scheme of the tags allows.
      *
      * @property entities those that the tags name, in order; null of tags that name none
+     * @property hidden what [Predictor.mask] hides besides: words outside of these entities, where
+     *   the file promises that a share of all entities is masked
      */
     public data class Tags(
         val text: String,
         val words: List<String>,
         val tags: List<String>,
         val entities: List<Entity>? = null,
+        val hidden: List<Entity> = emptyList(),
     ) : Outcome
 
     /** The vector of a text, for a [TextIndex]. */
@@ -53,7 +56,7 @@ public sealed interface Outcome {
  * @property probability of all labels, also those that do not apply, or of all tags together,
  *   calibrated where the export could fit it; null for other outcomes
  * @property sure whether the file promises that at most a share of such answers is wrong; null
- *   where it promises nothing. A text that is recognised as unlike the training texts is not sure;
+ *   where it promises nothing, or of entities alone. A text that is recognised as unlike the training texts is not sure;
  *   the promise itself is not tested on texts of another kind than those that it was fitted on
  * @property unknownToken the one among the tokens that stands for what is not in the vocabulary
  */
@@ -86,7 +89,7 @@ public data class Prediction(
  * From texts to outcomes, with the runtime that was opened for a bundle.
  *
  * @property isCancelled is asked before each inference: a long text behind a question has many
- * @param maxError the promise that says which answers are sure, one of those in the manifest: at
+ * @param maxError the promise that says which answers, or entities, are sure, one of those in the manifest: at
  *   most this share of them is wrong, on texts of the kind that it was fitted on; null for 0.05,
  *   where the file promises anything
  * @param maxDisagreement in place of [maxError], the agreement that says it: at most this share of
@@ -149,7 +152,9 @@ public class Predictor(
                     }
                 val labels = (prediction.outcome as Outcome.Labels).labels
                 val texts = listOfNotNull(text, second)
-                judged(prediction, Answers.confidence(labels, task.kind), texts)
+                val probability = Answers.confidence(labels, task.kind)
+                val sure = areSure(listOf(probability), prediction.tokens, texts).single()
+                prediction.copy(probability = probability, sure = sure)
             }
         }
     }
@@ -159,34 +164,31 @@ public class Predictor(
      *
      * A placeholder is `[TYPE_n]`: n counts the different entities of a type from 1, in the order
      * of the text, and leaves out numbers whose placeholder stands in the text already. The same
-     * text of the same type has the same one.
+     * text of the same type has the same one. Where the file promises that a share of all entities is
+     * masked, words that may be of one are hidden, too.
      *
      * @throws IllegalArgumentException if the labels of the file name no entities
      * @throws BundleException see [predict]
      */
     public fun mask(text: String): Masked {
-        val entities = predict(text).entities
-        return Masked.of(
-            text,
-            requireNotNull(entities) {
+        val tags = predict(text).outcome as? Outcome.Tags
+        val entities =
+            requireNotNull(tags?.entities) {
                 explain("mask", "a file that tags entities", "labels ${bundle.task.labels}")
-            },
-        )
+            }
+        return Masked.of(text, (entities + tags.hidden).sortedBy { it.start })
     }
 
-    /** Says of an answer how probable it is, and whether that is sure. */
-    private fun judged(
-        prediction: Prediction,
-        probability: Double,
+    /** Whether answers to a text, or its entities, of some probabilities are sure. */
+    private fun areSure(
+        probabilities: List<Double>,
+        tokens: List<String>,
         texts: List<String>,
-    ): Prediction {
-        val sure =
-            promise?.run {
-                threshold?.let { probability > it } == true &&
-                    isFamiliar(prediction.tokens) &&
-                    isRead(texts)
-            }
-        return prediction.copy(probability = probability, sure = sure)
+    ): List<Boolean?> {
+        val follows = promise ?: return probabilities.map { null }
+        val sure = probabilities.map { p -> follows.threshold?.let { p > it } == true }
+        val isKnown = true !in sure || (isFamiliar(tokens) && isRead(texts))
+        return sure.map { it && isKnown }
     }
 
     private fun isFamiliar(tokens: List<String>): Boolean {
@@ -270,7 +272,7 @@ public class Predictor(
                     explain("maxDisagreement", "one of $levels", maxDisagreement)
                 }
             }
-            val promises = confidence?.promises.orEmpty()
+            val promises = confidence?.byError.orEmpty()
             if (maxError == null && promises.isEmpty()) return null
             val wanted = maxError ?: Confidence.USUAL_MAX_ERROR
             return requireNotNull(promises.find { it.maxError == wanted }) {
@@ -308,17 +310,36 @@ public class Predictor(
             if (patterns && rules.nameEntities && "O" in labels) Patterns.find(text)
             else emptyList()
         input.exclude(byRule, labels, scores)
-        val path = TagPath(rules, scores, bundle.manifest.confidence?.temperature ?: 1.0)
+        val record = bundle.manifest.confidence
+        val path = TagPath(rules, scores, record?.temperature ?: 1.0)
         val counts = input.firstWords.asList().zipWithNext { first, next -> next - first }
         val tags = counts.flatMapIndexed { token, count -> rules.ofWords(path.tags[token], count) }
         val outcome = Outcome.Tags(text, input.words(), tags.map(labels::get))
         val encodings = input.windows.map { it.encoding }
         val times = tokenized - begin to done - tokenized
-        val plain = prediction(outcome, encodings, times.first, times.second)
-        val answer = judged(plain, exp(path.logProbabilities.sum()), listOf(text))
+        val probability = exp(path.logProbabilities.sum())
+        val plain =
+            prediction(outcome, encodings, times.first, times.second)
+                .copy(probability = probability)
+        val parts = path.entities()
+        val isOfEach = record != null && record.entityPromises.isNotEmpty()
+        val shares = if (isOfEach) parts.map { it.probability } else listOf(probability)
+        val sure = areSure(shares, plain.tokens, listOf(text))
+        val answer = if (isOfEach) plain else plain.copy(sure = sure.single())
         if (!rules.nameEntities) return answer
-        val entities = input.entities(path, labels, answer.sure) + byRule
-        return answer.copy(outcome = outcome.copy(entities = entities.sortedBy { it.start }))
+        val entities =
+            parts.mapIndexed { place, part ->
+                val label = labels[path.tags[part.first]].drop(2)
+                input.entity(label, part, if (isOfEach) sure[place] else null)
+            }
+        val runs = record?.recall?.threshold?.let { path.hidden(labels, it) }.orEmpty()
+        return answer.copy(
+            outcome =
+                outcome.copy(
+                    entities = (entities + byRule).sortedBy { it.start },
+                    hidden = runs.map { (type, part) -> input.entity(type, part, false) },
+                )
+        )
     }
 
     private fun answer(text: String, context: String): Prediction {

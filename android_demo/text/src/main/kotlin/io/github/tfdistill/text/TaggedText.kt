@@ -59,14 +59,12 @@ internal class TaggedText(
     fun words(): List<String> =
         words.starts.indices.map { text.substring(words.starts[it], words.ends[it]) }
 
-    /** The entities on a path of tags. */
-    fun entities(path: TagPath, labels: List<String>, sure: Boolean?): List<Entity> =
-        path.entities().map {
-            val start = words.starts[firstWords[it.first]]
-            val end = words.ends[firstWords[it.end] - 1]
-            val label = labels[path.tags[it.first]].drop(2)
-            Entity(label, start, end, text.substring(start, end), it.probability, sure)
-        }
+    /** The words of some tokens as an entity. */
+    fun entity(label: String, part: TagPath.Part, sure: Boolean?): Entity {
+        val start = words.starts[firstWords[part.first]]
+        val end = words.ends[firstWords[part.end] - 1]
+        return Entity(label, start, end, text.substring(start, end), part.probability, sure)
+    }
 
     /** Has the tag O alone for what holds a word of one of these entities. */
     fun exclude(entities: List<Entity>, labels: List<String>, scores: List<DoubleArray>) {

@@ -112,6 +112,41 @@ internal class TagPath(
                 Part(first, end, exp(sum))
             }
 
+    /**
+     * The runs of tokens that the path calls O and that are still likely of an entity, each with its
+     * type; `hidden_entities` in `tfdistill/tasks/decoding.py` is the rule.
+     */
+    fun hidden(labels: List<String>, threshold: Double): List<Pair<String, Part>> {
+        val types = labels.filter { it != OUTSIDE }.map { it.drop(2) }.distinct()
+        val isHidden =
+            tags.mapIndexed { token, tag ->
+                labels[tag] == OUTSIDE && share(token) { labels[it] != OUTSIDE } > threshold
+            }
+        val runs = ArrayList<Pair<String, Part>>()
+        var first = 0
+        for (end in 1..tags.size) {
+            if (!isHidden[end - 1]) first = end
+            if (first == end || isHidden.getOrElse(end) { false }) continue
+            val shares =
+                types.map { type ->
+                    (first until end).maxOf { token ->
+                        share(token) { labels[it] != OUTSIDE && labels[it].drop(2) == type }
+                    }
+                }
+            val type = shares.indexOfFirst { it > shares.max() * (1 - EQUAL) }
+            runs += types[type] to Part(first, end, shares[type])
+        }
+        return runs
+    }
+
+    /** The probability of some tags of a token by its scores alone. */
+    private fun share(token: Int, isCounted: (Int) -> Boolean): Double {
+        val values = scores[token].map { it / temperature }
+        val largest = values.max()
+        val parts = values.map { exp(it - largest) }
+        return parts.indices.filter(isCounted).sumOf { parts[it] } / parts.sum()
+    }
+
     private fun best(width: Int, value: (Int) -> Double): Int =
         (1 until width).fold(0) { best, tag -> if (value(tag) > value(best)) tag else best }
 
@@ -131,5 +166,7 @@ internal class TagPath(
 
     private companion object {
         const val NEVER = Double.NEGATIVE_INFINITY
+        const val OUTSIDE = "O"
+        const val EQUAL = 1e-9 // of a probability, whose last digits depend on the order of a sum
     }
 }

@@ -1,5 +1,6 @@
 package io.github.tfdistill.text
 
+import kotlinx.serialization.json.JsonArray
 import kotlinx.serialization.json.JsonObject
 import kotlinx.serialization.json.double
 import kotlinx.serialization.json.int
@@ -26,11 +27,19 @@ class RunningTextTest {
             (id * 7 + row * 13 + tag * 29) % 23 / 4f
         },
     ): Predictor {
-        val promise = Promise(0.05, 300, threshold = 1e-4)
+        val promises = listOf(Promise(0.05, 300, threshold = 0.3))
+        val recall = Recall(threshold = 0.6)
         val card =
             toy.manifest.copy(
                 task = toy.task.copy(labels = labels),
-                confidence = Confidence(1.7, 200, listOf(promise), sha256 = "0".repeat(64)),
+                confidence =
+                    Confidence(
+                        1.7,
+                        200,
+                        entityPromises = promises,
+                        recall = recall,
+                        sha256 = "0".repeat(64),
+                    ),
             )
         return Predictor(
             Bundle(toy.name, toy.entry, card, tokenizer),
@@ -74,41 +83,50 @@ class RunningTextTest {
                 listOf(predictor(bio, it), predictor(bioes, it))
             }
         var (windows, byRule) = 0 to 0
+        val sure = HashMap<Boolean?, Int>()
+        var hidden = 0
+        fun check(text: String, row: JsonArray, entity: Entity) {
+            assertEquals(row[0].string(), entity.label)
+            val places = row.drop(1).take(2).map { it.jsonPrimitive.int }
+            assertEquals(text, places, listOf(entity.start, entity.end))
+            assertEquals(text, row[3].jsonPrimitive.double, entity.probability, 1e-6)
+            assertEquals(text.substring(entity.start, entity.end), entity.text)
+        }
         for ((number, line) in lines.withIndex()) {
             val text = line.getValue("text").string()
             val predictor = predictors[number % 4]
             predictor.patterns = number % 3 == 0
             val prediction = predictor.predict(text)
             val expected = line.getValue("entities").jsonArray.map { it.jsonArray }
-            val entities = checkNotNull(prediction.entities)
-            assertEquals(
-                text,
-                expected.map {
-                    listOf(it[0].string(), it[1].jsonPrimitive.int, it[2].jsonPrimitive.int)
-                },
-                entities.map { listOf(it.label, it.start, it.end) },
-            )
+            val tags = prediction.outcome as Outcome.Tags
+            val entities = checkNotNull(tags.entities)
+            assertEquals(text, expected.size, entities.size)
+            val isSure = line.getValue("sure").string().map { it == '1' }
+            assertEquals(text, isSure, entities.map { it.sure })
             for ((entity, row) in entities.zip(expected)) {
-                assertEquals(text, row[3].jsonPrimitive.double, entity.probability, 1e-6)
-                assertEquals(text.substring(entity.start, entity.end), entity.text)
-                val isOfRule = entity.label in listOf("EMAIL", "IBAN", "CARD")
-                assertEquals(isOfRule || prediction.sure == true, entity.sure)
-                if (isOfRule) byRule++
+                check(text, row, entity)
+                if (entity.label in listOf("EMAIL", "IBAN", "CARD")) byRule++
+                else sure.merge(entity.sure, 1, Int::plus)
             }
             val probability = line.getValue("probability").jsonPrimitive.double
             // Eight digits, of numbers as small as many words make them.
             assertEquals(text, 1.0, checkNotNull(prediction.probability) / probability, 1e-6)
-            assertEquals(text, line.getValue("sure").flag(), prediction.sure)
+            assertNull(prediction.sure)
             if (prediction.inferences > 1) windows++
             val masked = line["masked"] ?: continue
             assertEquals(
                 line.getValue("tags").string(),
-                (prediction.outcome as Outcome.Tags).tags.joinToString(" "),
+                tags.tags.joinToString(" "),
             )
+            val runs = line.getValue("hidden").jsonArray.map { it.jsonArray }
+            assertEquals(text, runs.size, tags.hidden.size)
+            runs.zip(tags.hidden) { row, run -> check(text, row, run) }
+            hidden += runs.size
             assertEquals(masked.string(), predictor.mask(text).text)
             assertEquals(text, predictor.mask(text).run { restore(this.text) })
         }
         assertTrue("$windows $byRule", windows > 500 && byRule > 400)
+        assertTrue("$hidden $sure", hidden > 100 && sure.size == 2 && sure.values.min() > 500)
     }
 
     @Test
