@@ -70,7 +70,7 @@ class ManyLabelsTest {
                 Outcome.Tags("😀 Mary, Oslo", listOf("Mary", ","), listOf("N", "P"), entities)
             )
         val mary = Entity("PER", 3, 7, "Mary", 0.98, true)
-        val oslo = Entity("LOC", 9, 13, "Oslo", 0.5, true)
+        val oslo = Entity("LOC", 9, 13, "Oslo", 0.5, false)
         assertEquals("😀 [Mary|PER: 98.0 % ✓], [Oslo|LOC: 50.0 %]", said(listOf(mary, oslo)))
         assertEquals("😀 Mary, Oslo", said(emptyList()))
         assertEquals("Mary  N\n,  P", said(null))

@@ -56,8 +56,9 @@ public sealed interface Outcome {
  * @property probability of all labels, also those that do not apply, or of all tags together,
  *   calibrated where the export could fit it; null for other outcomes
  * @property sure whether the file promises that at most a share of such answers is wrong; null
- *   where it promises nothing, or of entities alone. A text that is recognised as unlike the training texts is not sure;
- *   the promise itself is not tested on texts of another kind than those that it was fitted on
+ *   where it promises nothing, or of entities alone. A text that is recognised as unlike the
+ *   training texts is not sure; the promise itself is not tested on texts of another kind than
+ *   those that it was fitted on
  * @property unknownToken the one among the tokens that stands for what is not in the vocabulary
  */
 public data class Prediction(
@@ -89,9 +90,9 @@ public data class Prediction(
  * From texts to outcomes, with the runtime that was opened for a bundle.
  *
  * @property isCancelled is asked before each inference: a long text behind a question has many
- * @param maxError the promise that says which answers, or entities, are sure, one of those in the manifest: at
- *   most this share of them is wrong, on texts of the kind that it was fitted on; null for 0.05,
- *   where the file promises anything
+ * @param maxError the promise that says which answers, or entities, are sure, one of those in the
+ *   manifest: at most this share of them is wrong, on texts of the kind that it was fitted on; null
+ *   for 0.05, where the file promises anything
  * @param maxDisagreement in place of [maxError], the agreement that says it: at most this share of
  *   all requests gets a sure answer unlike that of the large model that the file speaks for
  * @throws IllegalArgumentException if the file does not promise this, or both are named
@@ -164,8 +165,8 @@ public class Predictor(
      *
      * A placeholder is `[TYPE_n]`: n counts the different entities of a type from 1, in the order
      * of the text, and leaves out numbers whose placeholder stands in the text already. The same
-     * text of the same type has the same one. Where the file promises that a share of all entities is
-     * masked, words that may be of one are hidden, too.
+     * text of the same type has the same one. Where the file promises that a share of all entities
+     * is masked, words that may be of one are hidden, too.
      *
      * @throws IllegalArgumentException if the labels of the file name no entities
      * @throws BundleException see [predict]

@@ -113,8 +113,8 @@ internal class TagPath(
             }
 
     /**
-     * The runs of tokens that the path calls O and that are still likely of an entity, each with its
-     * type; `hidden_entities` in `tfdistill/tasks/decoding.py` is the rule.
+     * The runs of tokens that the path calls O and that are still likely of an entity, each with
+     * its type; `hidden_entities` in `tfdistill/tasks/decoding.py` is the rule.
      */
     fun hidden(labels: List<String>, threshold: Double): List<Pair<String, Part>> {
         val types = labels.filter { it != OUTSIDE }.map { it.drop(2) }.distinct()

@@ -114,10 +114,7 @@ class RunningTextTest {
             assertNull(prediction.sure)
             if (prediction.inferences > 1) windows++
             val masked = line["masked"] ?: continue
-            assertEquals(
-                line.getValue("tags").string(),
-                tags.tags.joinToString(" "),
-            )
+            assertEquals(line.getValue("tags").string(), tags.tags.joinToString(" "))
             val runs = line.getValue("hidden").jsonArray.map { it.jsonArray }
             assertEquals(text, runs.size, tags.hidden.size)
             runs.zip(tags.hidden) { row, run -> check(text, row, run) }
