@@ -19,14 +19,13 @@ from tfdistill.io import files, safe_paths
 from tfdistill.manifest.confidence import Confidence
 from tfdistill.tasks import decoding, kind_named, probabilities
 from tfdistill.tasks.encoded import EncodedExamples
-from tfdistill.tasks.patterns import Pattern, covered, find_patterns
+from tfdistill.tasks.patterns import NEVER, Pattern, covered, find_patterns
 from tfdistill.tasks.words import find_words
 from tfdistill.tflite import TfliteModel, described
 from tfdistill.tokenization.reading import exported_tokenizer
 
 ANOTHER_KIND = "another kind of text"
 """The reason of an answer that its probability alone would make sure."""
-_NEVER = -1e4  # a logit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -307,7 +306,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
             assert encoded.word_counts is not None
             by_rule = find_patterns(text)
             answering = np.repeat(encoded.word_tokens, encoded.word_counts[encoded.word_tokens])
-            outside = np.where(np.array(labels) == "O", 0.0, _NEVER)
+            outside = np.where(np.array(labels) == "O", 0.0, NEVER)
             logits[answering[covered(by_rule, offsets)]] = outside
         tags = decoding.decode_words(logits, encoded, labels, temperature=temperature)
         probability = float(np.exp(tags.log_probabilities.sum()))

@@ -1,11 +1,15 @@
 """What form and checksum decide: e-mail addresses, IBANs, payment cards."""
 
+import dataclasses
 import time
 
 import numpy as np
 import pytest
+import unigrams
 
-from tfdistill.tasks import patterns
+from tfdistill import tasks
+from tfdistill.data import tagged_words
+from tfdistill.tasks import decoding, patterns, probabilities, words
 from tfdistill.tasks.patterns import covered, find_patterns
 
 
@@ -79,6 +83,30 @@ def test_a_card_is_found_and_none_with_one_digit_changed():
         for place in range(16):
             wrong = card[:place] + str((int(card[place]) + 1) % 10) + card[place + 1 :]
             assert patterns_in(wrong) == []
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_the_words_of_a_pattern_get_its_tags_in_each_window_and_o_without_a_label(shares):
+    labels = ("B-EMAIL", "O", "I-EMAIL", "B-X", "I-X")
+    texts = ["no word", "to a@b.org from 4111 1111 1111 1111 to c@d.io now"]
+    offsets = [words.find_words(text) for text in texts]
+    tags = [np.full(len(places), 3, np.int32) for places in offsets]
+    task = tasks.TaskSpec("pii", "text", "entities", kind="token", labels=labels)
+    encoded = tagged_words.encode_words(texts, offsets, tags, unigrams.unigram(), 12)
+    encoded = dataclasses.replace(encoded, task=task)
+    assert len(encoded) > 3
+    certain = np.eye(5)[[3] * encoded.num_tokens]
+    outputs = certain * 0.9 + 0.02 if shares else 4 * certain
+    rows = patterns.by_rule(outputs, encoded, texts, offsets, labels, shares=shares)
+    logits = probabilities.logits_of(rows, softmax=shares)
+    answers = decoding.decode_words(logits, encoded)
+    of_text = [texts[1][a:b] for a, b in offsets[1].tolist()]
+    names = [labels[tag] for tag in answers.words[len(offsets[0]) :]]
+    expected = {"a": "B-EMAIL", "c": "B-EMAIL", "to": "B-X", "now": "B-X", "4111": "O", "1111": "O"}
+    shown = dict(zip(of_text, names, strict=True))
+    assert expected.items() <= shown.items()
+    assert all(shown[word] == "I-EMAIL" for word in ("@", "b", ".", "org", "d", "io"))
+    assert outputs[0, 3] == certain[0, 3] * (0.92 if shares else 4)  # the caller's are the same
 
 
 def test_words_that_share_a_character_with_a_pattern_are_covered():

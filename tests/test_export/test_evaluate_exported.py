@@ -132,6 +132,9 @@ def test_a_set_without_labels_is_checked_for_parity_alone_and_the_command_says_s
 
     assert cli.main(["evaluate", str(folder / "out"), *data]) == 2
     assert "label_column: expected one of the columns text, pair" in capsys.readouterr().err
+    labelled = ["evaluate", str(folder / "out"), *data, "--split", "train", "--patterns"]
+    assert cli.main(labelled) == 2
+    assert "--patterns: expected a task whose tags name entities" in capsys.readouterr().err
 
 
 def test_sentences_are_counted_however_many_rows_a_file_needs_for_one(tmp_path, capsys):
@@ -142,3 +145,6 @@ def test_sentences_are_counted_however_many_rows_a_file_needs_for_one(tmp_path, 
     command = ["evaluate", str(TAGS), "--task", "tagged", "--kind", "token"]
     assert cli.main([*command, "--data-dir", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["num_examples"] == 2  # the file takes 24 tokens
+    (tmp_path / "dev.txt").write_text("a@b.de O\nwho@in.paris O\n")  # no label is EMAIL
+    assert cli.main([*command, "--data-dir", str(tmp_path), "--patterns", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] == 1

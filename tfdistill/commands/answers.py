@@ -63,6 +63,7 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_plain(what, {"--answers FILE": text}, nargs="+")
     options.add_field(parser, config.ModelAnswersConfig, "answer_column", None)
     options.add_field(parser, config.DataConfig, "dev_limit")
+    options.add_plain(parser, {"--patterns": options.PATTERNS})
     options.add_json(parser)
 
 
@@ -75,12 +76,17 @@ def _evaluate(args: argparse.Namespace) -> None:
         return _evaluate_agreements(args, settings)
     from tfdistill.data import batches, from_config, unlabelled
     from tfdistill.run import inputs
+    from tfdistill.tasks import decoding
 
     run_folder = config.run_folder(args.model)
     folder = None if run_folder is None else run_folder / "data"
     fields = options.section_of(args, "data")
     of_run = None if "task" in fields else config.data_of_run(args.model)
     task, examples = from_config.labelled(settings, args.split, folder=folder, of_run=of_run)
+    labels = task.labels if task.traits.tags_words else ()
+    if args.patterns and not ("O" in labels and decoding.allowed(tuple(labels)).begins.any()):
+        expected, received = "a task whose tags name entities and O", f"{task.kind} {task.labels}"
+        raise errors.ConfigError("--patterns", expected, errors.shortened(received))
     if run_folder is not None and args.split != "dev" and not task.traits.vectors:
         of_all = (of_run or settings).model_copy(update={"dev_limit": None})
         with contextlib.suppress(errors.DataError):  # it may not be here
@@ -90,6 +96,8 @@ def _evaluate(args: argparse.Namespace) -> None:
     encoded = model.encode(examples, settings)
     rows = batches.Batches(encoded, batch_size=64, shuffle=False)
     outputs = model.outputs(rows, task)
+    if args.patterns:
+        outputs = model.with_patterns(outputs, rows.encoded, examples)
     metrics = model.score(outputs, rows.encoded, task)
     lines = [f"{name}: {value:.4f}" for name, value in metrics.items()]
     result: dict[str, Any] = {**metrics, "num_examples": examples.num_scored}

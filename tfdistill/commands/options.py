@@ -43,6 +43,10 @@ PLACES: dict[type[pydantic.BaseModel], str] = {
 }
 """Section -> where it is in the recipe that a command makes."""
 _FLAGS = {"dir": "--data-dir", "dev_limit": "--limit"}  # where it is not the field's name
+PATTERNS = (
+    "also find e-mail addresses, IBANs and payment cards by their form and checksum, where tags "
+    "name entities"
+)
 _LAST_SEED = 2**32 - 1  # of NumPy and of recipes
 _TASK_FIELDS = ("text_column", "pair_column", "label_column", "label_separator", "kind", "offsets")
 

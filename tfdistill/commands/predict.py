@@ -38,9 +38,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     text = "in its place: an answer is sure if the file promises that at most this share of all "
     text += "requests gets a sure answer unlike the large model's: 0.01, 0.02, 0.05 or 0.1"
     options.add_plain(parser, {"--max-disagreement SHARE": text})
-    text = "also find e-mail addresses, IBANs and payment cards by their form and checksum, where "
-    text += "tags name entities"
-    options.add_plain(parser, {"--patterns": text})
+    options.add_plain(parser, {"--patterns": options.PATTERNS})
     text = "also show the answers of the teacher's file in the run"
     options.add_plain(parser, {"--against": text}, choices=(_TEACHER,))
     options.add_json(parser)

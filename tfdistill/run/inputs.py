@@ -19,7 +19,7 @@ from tfdistill.data import batches, task_data
 from tfdistill.io import safe_paths
 from tfdistill.manifest.confidence import ModelAgreement
 from tfdistill.run.task_models import open_model
-from tfdistill.tasks import probabilities
+from tfdistill.tasks import patterns, probabilities
 from tfdistill.tflite import TfliteModel, described
 from tfdistill.tokenization.reading import exported_tokenizer
 from tfdistill.weights import roberta as roberta_files
@@ -68,6 +68,13 @@ class Source:
         order = training.label_order(self.model, self.labels, task)
         logits = training.predict_logits(self.model, examples)
         return logits if order is None else logits[:, order]
+
+    def with_patterns(
+        self, outputs: np.ndarray, encoded: batches.EncodedExamples, examples: tasks.Examples
+    ) -> np.ndarray:
+        """Puts what rules find into the answers, see `patterns.by_rule`."""
+        places = examples.texts, examples.word_offsets or (), examples.spec.labels
+        return patterns.by_rule(outputs, encoded, *places)
 
     def score(
         self, outputs: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec
@@ -123,6 +130,14 @@ class ExportedSource:
         with self.opened() as file:
             self.check(task, heads.head_of_file(file).name)
             return outputs.file_outputs(file, examples.encoded)
+
+    def with_patterns(
+        self, outputs: np.ndarray, encoded: batches.EncodedExamples, examples: tasks.Examples
+    ) -> np.ndarray:
+        """Puts what rules find into the answers, see `patterns.by_rule`."""
+        labels = (self.card.task or examples.spec).labels
+        places = examples.texts, examples.word_offsets or (), labels
+        return patterns.by_rule(outputs, encoded, *places, shares=self.card.softmax)
 
     def score(
         self, outputs: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec

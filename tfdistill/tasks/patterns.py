@@ -8,9 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfdistill.tasks import decoding
+from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tasks.words import past_marks
 
 LABELS = ("EMAIL", "IBAN", "CARD")
+NEVER = -1e4
+"""The logit of a tag that a word cannot have."""
 _LETTERS = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0300-\u037d\u037f-\u0481\u048a-\u0556"
 _LOCAL = re.compile(rf"[0-9_{_LETTERS}][0-9{_LETTERS}._%+'\&\-]{{0,63}}\Z")
 _LABEL = rf"[0-9{_LETTERS}](?:[0-9{_LETTERS}\-]{{0,61}}[0-9{_LETTERS}])?"
@@ -88,6 +92,44 @@ def covered(patterns: Sequence[Pattern], offsets: np.ndarray) -> np.ndarray:
     starts, ends = np.array([it[1:] for it in patterns], np.int64).reshape(-1, 2).T
     first = np.searchsorted(ends, offsets[:, 0], side="right")  # that ends behind its start
     return np.append(starts, np.iinfo(np.int64).max)[first] < offsets[:, 1]
+
+
+def by_rule(
+    outputs: np.ndarray,
+    encoded: EncodedExamples,
+    texts: Sequence[str],
+    word_offsets: Sequence[np.ndarray],
+    labels: Sequence[str],
+    *,
+    shares: bool = False,
+) -> np.ndarray:
+    """Puts what rules find into the answers of a tagger.
+
+    The words of a pattern get the tags of its label; O, where `labels` lack that.
+
+    Args:
+      outputs: float (tokens, tags), logits, or probabilities with `shares`.
+      encoded: The windows of the texts.
+      texts: Those with words, in the order of `EncodedExamples.sources`.
+      word_offsets: The places of their words, int (words, 2) each.
+      labels: The tags in their order: BIO or plain, O among them.
+      shares: Whether outputs are probabilities.
+
+    Returns:
+      Outputs in the same form, in which no other tag is possible for these words.
+    """
+    answers = decoding.decode_words(outputs, encoded, labels)
+    answering, index = np.repeat(answers.tokens, answers.counts), [*labels].index
+    rows = np.array(outputs, copy=True)
+    certain = np.eye(len(labels)) if shares else np.where(np.eye(len(labels)), 0.0, NEVER)
+    for begin, text, offsets in zip(answers.word_bounds[:-1], texts, word_offsets, strict=True):
+        for pattern in find_patterns(text):
+            tokens = answering[begin + np.flatnonzero(covered([pattern], offsets))]
+            names = [f"{role}-{pattern.label}" for role in "BI"]
+            first, other = (index(name if name in labels else "O") for name in names)
+            rows[tokens] = certain[other]
+            rows[tokens[:1]] = certain[first]
+    return rows
 
 
 def _emails(text: str) -> Iterator[Pattern]:
