@@ -171,7 +171,7 @@ def _check_data(args: argparse.Namespace) -> list[str]:
         if args.android is not None and config.data_of_run(args.model) is None:
             remedy = "Add --data FILE, the labelled texts of the model."
             received = "neither data nor a run"
-            raise errors.ConfigError("--android", "texts for the app's checks", received, remedy)
+            raise errors.ConfigError("--android", "a task with texts", received, remedy)
         return []
     if args.data is not None:
         plan.existing(args.data, "--data", hub=False)
