@@ -101,12 +101,15 @@ def router(folder):
 
 @pytest.mark.slow
 def test_every_command_of_the_router_runs(router, folder):
-    assert len(router) == 14
+    assert len(router) == 16
     answers = [out.splitlines() for line, out in router.items() if "--max-error" in line]
     assert [len(lines) for lines in answers] == [3, 40]
     assert all(line.split("  ")[2] in ("sure", "not sure") for line in answers[0])
-    (promises,) = [out for line, out in router.items() if "--promise-on" in line]
-    assert promises.count("of the sure answers wrong: ") == 4
+    promises = [out for line, out in router.items() if "--promise-on" in line]
+    assert [out.count("of the sure answers wrong: ") for out in promises] == [4, 4]
+    assert [out.count("of all requests sure and unlike") for out in promises] == [0, 4]
+    (agreed,) = [out for line, out in router.items() if "--max-disagreement" in line]
+    assert all(line.split("  ")[2] in ("sure", "not sure") for line in agreed.splitlines())
     (accuracy,) = re.findall(r"accuracy: (\S+)", "".join(router.values()))
     assert float(accuracy) > 0.5  # by far more than one of 23
     (routed,) = [out for line, out in router.items() if "--query" in line]

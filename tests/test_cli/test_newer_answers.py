@@ -76,12 +76,12 @@ def test_newer_answers_tell_that_an_agreement_is_kept_or_broken_or_neither(shipp
 
     # What is not sure may be answered otherwise, and what was used says nothing.
     unsure = [(TEXTS[i], others[answers[i]]) for i in everything if not sure[i]]
-    kept = [*answered(0, [i for i in everything if sure[i]]), *unsure]
-    kept.append(("A used text of these words!", labels[1]))
+    agreeing = [*answered(0, [i for i in everything if sure[i]]), *unsure]
+    agreeing.append(("A used text of these words!", labels[1]))
     code, results, err = evaluated(
         folder,
         capsys,
-        kept=kept,
+        kept=agreeing,
         broken=answered(60, everything),
         cannot_tell=answered(12, everything),
     )
@@ -97,5 +97,5 @@ def test_newer_answers_tell_that_an_agreement_is_kept_or_broken_or_neither(shipp
         "11.2%] of 182 new texts; sure of 49.5%, promised 50.0%"
     )
     (folder / "export" / "model.json").write_bytes((BUNDLE / "model.json").read_bytes())
-    code, _, err = evaluated(folder, capsys, kept=kept)
+    code, _, err = evaluated(folder, capsys, kept=agreeing)
     assert code == 2 and "--answers: expected a file with agreements" in err

@@ -127,10 +127,10 @@ def with_promises(run, change):
         sure |= {"others": 90, "others_sure": 0.03}
         needed = {"max_error": 0.01, "rows": 400, "rows_needed": 900}
         promises = (needed, {"max_error": 0.05, "rows": 400, **sure})
-        kept = {"threshold": 0.8, "coverage": coverage, "disagreement": 0.01}
+        agreed = {"threshold": 0.8, "coverage": coverage, "disagreement": 0.01}
         agreements = (
             {"max_disagreement": 0.01, "rows": 200, "rows_needed": 230},
-            {"max_disagreement": 0.02, "rows": 200, **kept, "requests": requests},
+            {"max_disagreement": 0.02, "rows": 200, **agreed, "requests": requests},
         )
         more |= {"agreements": agreements, "answered_by": "a model 3"}
         return lambda card: fake_answers.promise(card, *promises, temperature=1.5, **more)

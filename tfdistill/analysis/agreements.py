@@ -81,13 +81,9 @@ def find_agreement(
             "confidence and agrees", "shape (n,) each, n > 0", f"{confidence.shape}, {agrees.shape}"
         )
     num_rows, most = len(confidence), allowed(len(confidence), max_disagreement)
-    otherwise = np.sort(confidence[~agrees])[::-1]
-    threshold = 1.0
-    if 0 <= most < len(otherwise):
-        threshold = otherwise[most]
-    elif most >= 0:  # the least that was seen: of a lower confidence nothing is known
-        threshold = np.nextafter(confidence.min(), 0.0)
-    threshold = max(float(threshold), least)
+    # After all that are answered otherwise the least that was seen: nothing is known below.
+    steps = np.append(np.sort(confidence[~agrees])[::-1], np.nextafter(confidence.min(), 0.0))
+    threshold = max(float(steps[min(most, len(steps) - 1)]), least) if most >= 0 else 1.0
     sure = confidence > threshold
     if not sure.any():
         needed = math.ceil(scipy.special.bdtrin(most + 1, 1 - LEVEL, max_disagreement))

@@ -127,21 +127,18 @@ def _evaluate(args: argparse.Namespace) -> None:
 def _evaluate_agreements(args: argparse.Namespace, settings: config.DataConfig) -> None:
     """Tests what a file promises of a large model on newer answers, to texts new to its run."""
     from tfdistill import tasks
-    from tfdistill.data import batches, from_config, model_answers, unlabelled
+    from tfdistill.data import model_answers, unlabelled
     from tfdistill.run import inputs, prepare
 
     folder = (config.run_folder(args.model) or pathlib.Path(args.model)) / "data"
-    task, _ = from_config.labelled(settings, "dev", folder=folder, may_hide_labels=True)
     model = inputs.open_answerer(str(benchmarks.export_folder(pathlib.Path(args.model))))
-    if not isinstance(model, inputs.ExportedSource) or not model.promised_agreements:
-        remedy = "Export with --promise-on FILE: held-out texts with a model's answers."
-        raise errors.ConfigError("--answers", "a file with agreements", args.model, remedy)
     whole = settings.model_copy(update={"train_limit": None, "dev_limit": None})
-    used = prepare.texts_used(whole, task, folder)
-    for path in filter(None, [settings.promise_on]):
+    used = prepare.texts_used(whole, folder)
+    task = used[0].spec
+    if (path := settings.promise_on) is not None:
         used.append(tasks.load_examples(task, path, "promise", labelled=False))
-        if beside := model_answers.abstained_files(path):
-            used.append(unlabelled.read_unlabelled(task, beside).examples)
+        for beside in model_answers.abstained_files(path):
+            used.append(unlabelled.read_unlabelled(task, [beside]).examples)
     result: dict[str, Any] = {}
     lines = []
     for path in args.answers:
@@ -149,16 +146,18 @@ def _evaluate_agreements(args: argparse.Namespace, settings: config.DataConfig) 
         texts = texts.select(unlabelled.rows_apart(texts, used))
         answers = model_answers.read_model_answers(settings, texts, path)
         assert answers is not None
-        asked = np.flatnonzero(answers.classes != model_answers.UNANSWERED)
-        if not len(asked):
+        answered_rows = np.flatnonzero(answers.classes != model_answers.UNANSWERED)
+        if not len(answered_rows):
             raise errors.DataError(f"--answers {path}", "texts that are new to the run", "none")
-        encoded = model.encode(texts.select(asked), settings)
-        rows = batches.Batches(encoded, batch_size=64, shuffle=False)
-        outputs = model.outputs(rows, task)
-        tested = model.agreements_again(outputs, encoded, task, answers.classes[asked])
-        result[path] = {"num_texts": len(asked), "agreements": tested}
-        lines += [answers.note] * bool(answers.note)
-        lines += [f"{path}: {_kept(row, len(asked))}" for row in tested]
+        encoded, tested = model.encode(texts.select(answered_rows), settings), []
+        if isinstance(model, inputs.ExportedSource):
+            tested = model.agreements_again(answers.classes[answered_rows], encoded, task)
+        if not tested:
+            remedy = "Export with --promise-on FILE: held-out texts with a model's answers."
+            raise errors.ConfigError("--answers", "a file with agreements", args.model, remedy)
+        result[path] = {"num_texts": len(answered_rows), "agreements": tested}
+        lines += filter(None, [answers.note])
+        lines += [f"{path}: {_kept(row, len(answered_rows))}" for row in tested]
     base.show(result, as_json=args.json, lines=lines)
 
 
@@ -218,7 +217,6 @@ COMMANDS = (
             "--json"
         ),
         examples=(
-            "evaluate runs/student --split test",
             "evaluate runs/router --answers fresh.jsonl --answer-column answer",
             "evaluate ./bert-sst2 --task sst2 --data-dir glue/SST-2 --json",
         ),

@@ -127,7 +127,7 @@ class Job:
         if self.task is None or self.examples is None or self.settings is None:
             remedy = "Name the task of MODEL with --task."
             raise errors.ConfigError("promise_on", "a task", "none", remedy)
-        used = prepare.texts_used(self.settings, self.task, self.folder)
+        used = prepare.texts_used(self.settings, self.folder)
         named = self.promise_on, self.task, used, self.settings.other
         rows = from_config.promise_examples(*named)
         if rows is None:

@@ -17,14 +17,11 @@ from tfdistill import analysis, config, errors, manifest, models, tasks, trainin
 from tfdistill.analysis import entities
 from tfdistill.data import batches, task_data
 from tfdistill.io import safe_paths
-from tfdistill.manifest.confidence import ModelAgreement
 from tfdistill.run.task_models import open_model
 from tfdistill.tasks import patterns, probabilities
 from tfdistill.tflite import TfliteModel, described
 from tfdistill.tokenization.reading import exported_tokenizer
 from tfdistill.weights import roberta as roberta_files
-
-_UNKNOWN = "cannot tell"
 
 
 @dataclasses.dataclass
@@ -190,48 +187,36 @@ class ExportedSource:
                 rows.append({**figures, "error": error})
         return rows
 
-    @property
-    def promised_agreements(self) -> tuple[ModelAgreement, ...]:
-        """What the file promises of a large model, as far as a threshold keeps it."""
-        rows = self.card.confidence.agreements if self.card.confidence is not None else ()
-        return tuple(row for row in rows if row.threshold is not None)
-
     def agreements_again(
-        self,
-        outputs: np.ndarray,
-        encoded: batches.EncodedExamples,
-        task: tasks.TaskSpec,
-        classes: np.ndarray,
+        self, answered: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec
     ) -> list[dict[str, Any]]:
-        """Whether each agreement of the file is kept on other texts.
+        """Whether each agreement of the file, as far as a threshold keeps it, is kept on new texts.
 
         For each "max_disagreement", "disagreement" (the share of all texts that get a sure answer
-        other than `classes`, int (n,), no class where the large model had none), its 95%
-        "interval", "coverage" and "promised_coverage", and the "verdict": "kept" where the whole
+        other than `answered`, int (n,), no class where the large model had none), its 95%
+        "interval", "coverage", "promised_coverage", and the "verdict": "kept" where the whole
         interval is within the level, "broken" where all of it is above, otherwise "cannot tell".
         """
         record, rows = self.card.confidence, []
-        assert record is not None
+        if record is None or not record.agreements:
+            return []
+        outputs = self.outputs(batches.Batches(encoded, batch_size=64, shuffle=False), task)
         logits = self.logits(outputs, task)
-        judged = analysis.judge_rows(task.traits, logits, classes, record.temperature)
+        judged = analysis.judge_rows(task.traits, logits, answered, record.temperature)
         familiar = True if record.familiarity is None else record.familiarity.covers(encoded)
-        for promise in self.promised_agreements:
+        for promise in record.agreements:
+            if promise.threshold is None:
+                continue
             level, sure = (
                 promise.max_disagreement,
                 familiar & (judged.confidence > promise.threshold),
             )
             number = int(np.sum(sure & ~judged.right))
             low, high = analysis.share_interval(number, len(sure))
-            rows.append(
-                {
-                    "max_disagreement": level,
-                    "disagreement": number / len(sure),
-                    "interval": (low, high),
-                    "coverage": float(sure.mean()),
-                    "promised_coverage": promise.coverage,
-                    "verdict": "kept" if high <= level else "broken" if low > level else _UNKNOWN,
-                }
-            )
+            verdict = "kept" if high <= level else "broken" if low > level else "cannot tell"
+            figures = {"disagreement": number / len(sure), "interval": (low, high)}
+            figures |= {"coverage": float(sure.mean()), "promised_coverage": promise.coverage}
+            rows.append({"max_disagreement": level, **figures, "verdict": verdict})
         return rows
 
     def mask_figures(

@@ -313,23 +313,21 @@ def say_use(named: Mapping[str, config.Stage], task: tasks.TaskSpec, num_labelle
 
 
 def texts_used(
-    settings: config.DataConfig, task: tasks.TaskSpec, folder: pathlib.Path | None
+    settings: config.DataConfig, folder: pathlib.Path | None
 ) -> list[tasks.Examples]:
     """What a model has learnt from or was chosen on; of a run `folder` has the generated data.
 
     The training and the development set, then the unlabelled and the augmented texts, if any.
     """
-    limits = {"train": settings.train_limit, "dev": settings.dev_limit}
-    parts = []
-    for split, limit in limits.items():
+    used = []
+    for split, limit in (("train", settings.train_limit), ("dev", settings.dev_limit)):
         part = settings.model_copy(update={"dev_limit": limit})  # which cuts any split
-        named = {"folder": folder, "may_hide_labels": True}
-        parts.append(from_config.labelled(part, split, **named)[1])
+        used.append(from_config.labelled(part, split, folder=folder, may_hide_labels=True)[1])
     if settings.unlabelled:
-        parts.append(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
+        used.append(unlabelled.read_unlabelled(used[0].spec, settings.unlabelled).examples)
     if folder is not None and augmentation.is_whole(folder / "augmented"):
-        parts.append(augmentation.load_augmented(folder / "augmented", task))
-    return parts
+        used.append(augmentation.load_augmented(folder / "augmented", used[0].spec))
+    return used
 
 
 def augmented(
