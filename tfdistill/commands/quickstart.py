@@ -38,7 +38,7 @@ _DATA = "data"
 _MOST_LABELS = 12  # that are listed
 _COLUMNS = ("text_column", "pair_column", "label_column", "label_separator")
 _NAMED = (*_COLUMNS, "offsets")
-_ANSWERS = ("answer_column", "learn", "abstains", "drop_suspects")
+_ANSWERS = ("answer_column", "answered_by", "learn", "abstains", "drop_suspects")
 _BUDGETS = ("latency_ms", "size_mb", "max_minutes")
 
 

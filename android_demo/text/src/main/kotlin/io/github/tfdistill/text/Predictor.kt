@@ -236,8 +236,7 @@ public class Predictor(
             runners: RunnerFactory,
             maxError: Double? = null,
             maxDisagreement: Double? = null,
-        ): Predictor =
-            Bundles(source).open(name).open(source, runners, maxError, maxDisagreement)
+        ): Predictor = Bundles(source).open(name).open(source, runners, maxError, maxDisagreement)
 
         /** Whether the runtime of a model answers as that of the export, see [open]. */
         internal fun checkRuntime(bundle: Bundle, source: FileSource, runner: ModelRunner) {
