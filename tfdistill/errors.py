@@ -50,7 +50,7 @@ class ConfigError(TfdistillError, ValueError):
     """A recipe, preset or option is not valid."""
 
 
-class ArgumentTypeError(ConfigError, TypeError):
+class WrongTypeError(ConfigError, TypeError):
     """An argument has another type than the function takes."""
 
 
@@ -131,14 +131,14 @@ def check_types(**arguments: tuple[object, type | tuple[type, ...]]) -> None:
     """Refuses arguments of other types: ``check_types(student=(student, keras.Model))``.
 
     Raises:
-      ArgumentTypeError: With the first argument that is none of its types.
+      WrongTypeError: With the first argument that is none of its types.
     """
     for name, (value, expected) in arguments.items():
         if not isinstance(value, expected):
             kinds = expected if isinstance(expected, tuple) else (expected,)
             shown = " or ".join(map(_type_name, kinds))
             received = shortened(f"{value!r}, a {_type_name(type(value))}")
-            raise ArgumentTypeError(name, f"a {shown}", received)
+            raise WrongTypeError(name, f"a {shown}", received)
 
 
 def _type_name(kind: type) -> str:

@@ -8,7 +8,7 @@ from tfdistill import errors
 
 BUILT_IN = {
     "AbsentSplitError": ValueError,
-    "ArgumentTypeError": TypeError,
+    "WrongTypeError": TypeError,
     "ConfigError": ValueError,
     "ShapeError": ValueError,
     "DataError": ValueError,

@@ -106,7 +106,7 @@ def test_batches_iterate_have_a_length_and_refuse_another_size(data, teacher):
     ],
 )
 def test_wrong_types_are_refused_with_their_name_and_no_option(call, folder, data, teacher):
-    with pytest.raises(errors.ArgumentTypeError) as caught:
+    with pytest.raises(errors.WrongTypeError) as caught:
         call(folder, data, teacher)
     assert isinstance(caught.value, TypeError) and "--" not in str(caught.value)
     assert ": expected a " in str(caught.value)

@@ -312,9 +312,7 @@ def say_use(named: Mapping[str, config.Stage], task: tasks.TaskSpec, num_labelle
         )
 
 
-def texts_used(
-    settings: config.DataConfig, folder: pathlib.Path | None
-) -> list[tasks.Examples]:
+def texts_used(settings: config.DataConfig, folder: pathlib.Path | None) -> list[tasks.Examples]:
     """What a model has learnt from or was chosen on; of a run `folder` has the generated data.
 
     The training and the development set, then the unlabelled and the augmented texts, if any.
