@@ -4,6 +4,7 @@ import argparse
 import csv
 import dataclasses
 import json
+import math
 import pathlib
 import re
 import shlex
@@ -16,7 +17,7 @@ import toys
 
 import export
 from tfdistill import analysis, cli, config, errors, manifest, models, report, results, run, tasks
-from tfdistill.commands import quickstart_plan, quickstart_recipe
+from tfdistill.commands import quickstart, quickstart_plan, quickstart_recipe
 from tfdistill.data import answers, labelled_file, synthetic
 from tfdistill.io import reading
 from tfdistill.results import quantities
@@ -220,6 +221,25 @@ def test_words_with_tags_go_the_same_road_and_their_entities_are_counted(inputs,
     assert f"mask: {record.recall.summary}" in told
     few = toys.call([*export, "0.99"])
     assert few.code == 0 and "it takes about 230, 60 show at most 0.9623" in few.shown
+
+
+def test_a_recall_that_the_texts_cannot_show_is_told_before_the_training(tmp_path):
+    words, file = "abcdefghijklmnopqrstuvwxyz", tmp_path / "names.jsonl"
+    rows = []
+    for index in range(700):
+        text = (
+            f"{words[index // 26 % 26]}{words[index % 26]} {words[index // 676]}x called Mary here"
+        )
+        span = {"start": len(text) - 9, "end": len(text) - 5, "label": "NAME"}
+        rows.append(json.dumps({"text": text, "entities": [span] * (index % 2)}))
+    file.write_text("\n".join(rows))
+    data = labelled_file.read_labelled_file(file, "names", promise=True)
+    count = sum(bool(tags.any()) for tags in data.sets["test"].labels)
+    assert data.promising == "test" and 45 <= count < 60
+    assert quickstart._recall_note(data, None) == [] == quickstart._recall_note(data, 0.95)
+    (note,) = quickstart._recall_note(data, 0.99)
+    assert "0.99 of the entities masked: too few texts with entities, it takes about 230" in note
+    assert f", {count} show at most {math.floor(1e4 * 0.1 ** (1 / count)) / 1e4}" in note
 
 
 @pytest.mark.slow

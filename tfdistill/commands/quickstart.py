@@ -27,6 +27,7 @@ from tfdistill.commands import (
 )
 from tfdistill.data import from_config
 from tfdistill.io import files, locks, work_folder
+from tfdistill.tasks import conll
 
 if TYPE_CHECKING:
     from tfdistill.analysis import DataFindings
@@ -211,6 +212,7 @@ def _plan(
     if section.train_limit or section.dev_limit:
         findings = _findings(data, section)
     _check(planned.recipe)
+    _say(_recall_note(data, section.min_recall))
     return quickstart_plan.within(planned, args, None if record is None else out), findings
 
 
@@ -310,6 +312,21 @@ def _label_note(data: LabelledFile) -> str:
     shown = [f"{names[i]} {counts[i]:,}" for i in order[:_MOST_LABELS]]
     more = len(order) - len(shown)
     return f"{what}: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
+
+
+def _recall_note(data: LabelledFile, min_recall: float | None) -> list[str]:
+    """What there is to say before the training where a recall takes more texts than there are."""
+    if min_recall is None or data.promising is None:
+        return []
+    from tfdistill.analysis import entities
+
+    gold, names = data.sets[data.promising].labels, data.task.labels
+    assert gold is not None
+    counts = [len(conll.entities([names[tag] for tag in tags])) for tags in gold]
+    texts, none = np.repeat(np.arange(len(counts)), counts), np.empty(0)
+    masked = entities.JudgedEntities(none, none, none, np.ones(len(texts)), texts, none)
+    recall = entities.find_recall(masked, min_recall)
+    return [] if recall.threshold is not None else [f"WARNING: {recall.summary}"]
 
 
 def _say(notes: Any) -> None:
