@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -36,6 +37,14 @@ def test_the_labels_of_a_file_are_found_by_name_whatever_their_order(exported, t
     gold = np.array([1, 2, 0], np.int32)[toy.encoded.labels]  # no, yes, maybe in their new places
     again = dataclasses.replace(toy.encoded, labels=gold)
     assert metrics_of(source, again, turned) == expected == {"accuracy": 0.9}
+
+
+def test_probabilities_are_scored_as_logarithms():
+    card = types.SimpleNamespace(softmax=True, task=None)
+    source = inputs.ExportedSource(pathlib.Path(), card, None)
+    shares = np.array([[0.25, 0.75], [0.6, 0.4]])
+    task = types.SimpleNamespace(score=lambda outputs, encoded: outputs)
+    np.testing.assert_allclose(source.score(shares, None, task), np.log(shares))
 
 
 def test_promises_are_counted_on_other_texts_whatever_the_order_of_labels(exported, toy, tmp_path):

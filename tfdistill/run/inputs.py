@@ -145,7 +145,7 @@ class ExportedSource:
         labels; `encoded` is what the file was fed with.
         """
         record = self.card.task
-        outputs = self._in_order_of(task, outputs)
+        outputs = self.logits(outputs, task)  # a path of tags adds up logarithms
         if record is not None and record.span is not None:
             rules = tasks.SpanRules(
                 unanswerable=record.span.unanswerable,
