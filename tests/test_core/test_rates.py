@@ -19,7 +19,7 @@ def test_rates_and_steps_follow_the_width(chosen, by_width):
     assert received == pytest.approx(by_width, rel=1e-12)
 
 
-@pytest.mark.parametrize(("missed", "share"), [(1.5, 1), (1 / 3, 1), (0.1, 0.3), (0, 0.03)])
+@pytest.mark.parametrize(("missed", "share"), [(1.5, 1), (1 / 3, 1), (0.1, 0.09), (0, 0.01)])
 def test_a_student_near_its_teacher_takes_smaller_steps(missed, share):
     assert config.joint_rate(384, missed) == pytest.approx(3e-4 * share)
 

@@ -41,21 +41,21 @@ STATIC_RATE = 3e-3
 MOBILEBERT_RATE = 1.5e-3
 """MobileBERT's transfer, the paper's."""
 _JOINT, _JOINT_WIDTH = 3e-4, 384
-_LEAST_NEARNESS = 0.03  # of the rate that is left at least
+_LEAST_NEARNESS = 0.01  # of the rate that is left at least
 LEAST_STEPS = 1000
 """The fewest steps of a student, where nobody names them; narrow ones get more."""
 _TEACHER, _TEACHER_WIDTH = 5e-5, 768
 
 
 def joint_rate(width: int, missed: float = 1.0) -> float:
-    """The rate of a student that starts pruned: ``3e-4 min(1, 384/width) min(1, max(0.03, 3m))``.
+    """The rate of a student that starts pruned: ``3e-4 min(1, 384/width) min(1, 3m)^2``.
 
     m is the share of the variance of its teacher's answers that it misses before it is trained: a
     student that answers nearly as its teacher does loses more by large steps than it learns (of
     few rows, docs/guides/languages.md). Measured for students that are 192 to 384 wide
     (docs/benchmarks/pruned.md).
     """
-    nearness = min(1.0, max(_LEAST_NEARNESS, 3 * missed))
+    nearness = max(_LEAST_NEARNESS, min(1.0, 3 * missed) ** 2)
     return _JOINT * min(1.0, _JOINT_WIDTH / width) * nearness
 
 
