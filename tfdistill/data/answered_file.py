@@ -90,9 +90,8 @@ class AnsweredFile:
         for name, rows in bare.items():
             if rows:
                 header = [*dict.fromkeys(column for row in rows for column in row)]
-                with files.atomic_write(folder / f"{name}.csv") as path, path.open("w") as file:
-                    cells = ([row.get(column, "") for column in header] for row in rows)
-                    table_files.write_cells(file, header, cells)
+                cells = ([row.get(column, "") for column in header] for row in rows)
+                table_files.write_table(folder / f"{name}.csv", header, cells)
         files.atomic_write_json(folder / NOTES, {"notes": list(self.notes)})
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from tfdistill import analysis, config, errors
 from tfdistill.data import model_answers, soft_labels, task_data
 from tfdistill.data.task_data import TaskData, TextData
-from tfdistill.io import files
 from tfdistill.run import baselines, teachers
 from tfdistill.tasks import table_files
 
@@ -73,6 +72,5 @@ def _write(
         [f"{probability:.4f}" for probability in suspects.probabilities],
     ]
     header = [*soft_labels.text_columns(data.task), "answer", "other_answer", "probability"]
-    with files.atomic_write(path) as temporary, temporary.open("w", newline="") as file:
-        table_files.write_cells(file, header, zip(*columns, strict=True))
+    table_files.write_table(path, header, zip(*columns, strict=True))
     _log.info(f"suspects: {len(chosen)} training answers that look wrong, in {path}")

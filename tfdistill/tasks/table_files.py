@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tfdistill import errors
-from tfdistill.io import reading
+from tfdistill.io import files, reading
 from tfdistill.tasks import parquet, sheets, table_limits
 
 SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet", ".xlsx")
@@ -211,6 +211,12 @@ def write_cells(file: Any, header: Sequence[str], rows: Iterable[Sequence[Any]])
     csv.writer(file, lineterminator="\n").writerows(
         [line_feeds(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
     )
+
+
+def write_table(path: pathlib.Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Writes the table of `write_cells`, whole or not at all."""
+    with files.atomic_write(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+        write_cells(file, header, rows)
 
 
 def split_rows(path: pathlib.Path, text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
