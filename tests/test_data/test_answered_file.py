@@ -175,7 +175,7 @@ BAD = {
         r"line 1.*from 0 to 1, received \[5.0\]",
     ),
     "no set": (rows_of(), {"labels": ()}, r"Name them all: --labels a,b,c\."),
-    "absent": (rows_of(), {"answer_column": "modle"}, "Did you mean 'model'"),
+    "absent": (rows_of(), {"answer_column": "modl"}, "Did you mean 'model'"),
 }
 
 
