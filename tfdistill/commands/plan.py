@@ -110,8 +110,8 @@ def with_answers(args: argparse.Namespace, settings: config.DataConfig) -> confi
     before, now = declared.answered_by, named.get("answered_by")
     if None not in (before, now) and before != now:
         _log.warning(f"answers of {now}: the training texts were answered by {before}")
-    values = {"model_answers": {**declared.model_dump(), **named}} if named else {}
-    return options.data_section({**settings.model_dump(), **values})
+    values = {"model_answers": {**declared.model_dump(), **named}}
+    return options.data_section({**settings.model_dump(), **values}) if named else settings
 
 
 def run(
