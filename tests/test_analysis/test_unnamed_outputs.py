@@ -40,3 +40,12 @@ def test_a_match_that_another_equals_is_refused(num_rows, share_right, only):
     rows = gold.argmax(axis=1) < only
     with pytest.raises(errors.TeacherError, match=r"in one way, received .* by another"):
         analysis.match_outputs(answers[rows], gold[rows])
+
+
+def test_a_match_with_fewer_right_rows_than_another_is_refused():
+    # By single answers the outputs are labels 2, 1, 0; as they stand 30 more rows are whole.
+    rows = [15, 30, 40]
+    answers = np.repeat(np.array([[1, 0, 1], [0, 0, 1], [1, 1, 0]], bool), rows, axis=0)
+    gold = np.repeat(np.array([[1, 0, 1], [0, 0, 1], [0, 0, 1]], bool), rows, axis=0)
+    with pytest.raises(errors.TeacherError, match="17.6% .* 52.9% by another"):
+        analysis.match_outputs(answers, gold)

@@ -143,6 +143,7 @@ def test_the_sets_have_the_answers_and_each_its_share_of_texts_of_no_label(path,
     assert len(set(map(unlabelled.normal_text, texts))) == len(texts) == 2501
 
 
+NEVER = dict.fromkeys(map(str, range(30)), 0)
 BAD = {
     "probabilities": (
         [
@@ -174,6 +175,12 @@ BAD = {
         {},
         r"line 1.*from 0 to 1, received \[5.0\]",
     ),
+    "count": ([{**row, "count": -2} for row in rows_of()], {}, "'count'.*from 1 to .*received -2"),
+    "name": (
+        [{**row, "probabilities": {"a": 0.7, "d": 0.3, **NEVER}} for row in rows_of()],
+        {"labels": (*GOLD, *NEVER)},
+        "probabilities: expected one of a, b.*received 'd'",
+    ),
     "no set": (rows_of(), {"labels": ()}, r"Name them all: --labels a,b,c\."),
     "absent": (rows_of(), {"answer_column": "modl"}, "Did you mean 'model'"),
 }
@@ -186,6 +193,41 @@ def test_answers_that_cannot_be_used_are_refused(path, rows, more, told):
         more = {"answer_column": "model", "labels": labels, **more}
     with pytest.raises((errors.DataError, errors.ConfigError), match=told):
         read(path, rows, **more)
+
+
+def test_answers_follow_the_spelling_of_the_labels_and_none_is_a_label_that_abstains(path):
+    shares = [{"A": 0.8, "b.": 0.15, "NONE": 0.05}, {"A": 0.1, "b.": 0.2, "NONE": 0.7}]
+    rows = [
+        {"text": text(n), "topic": "ab"[n % 2], "probabilities": shares[n % 2]} for n in range(80)
+    ]
+    data = read(path, rows, named=(None, None, "topic"), abstains="none", learn="answers")
+    assert data.labels == ("a", "b") and len(data.cells) == len(data.bare["other"]) == 40
+    assert data.cells[1]["gold_label"] == "a" and data.cells[1]["model_answer"] == "a"
+    assert float(data.cells[1]["probabilities.b"]) == pytest.approx(0.15 / 0.95)
+    named = ("a", "b", "none", "a")
+    rows = [{"text": text(n), "model": ["a", "B", "none"][n % 3]} for n in range(90)]
+    data = read(path, rows, answer_column="model", labels=named, abstains="none")
+    assert data.labels == ("a", "b") and len(data.bare["other"]) == 30
+
+
+def test_the_label_of_gold_is_never_passed_over_for_another_column(path):
+    rows = [{**row, "label": GOLD[n % 3], "topic": "x"} for n, row in enumerate(rows_of())]
+    rows[0]["topic"] = "y"
+    with pytest.raises(errors.ConfigError, match=r"label_column='label'"):
+        read(path, rows, answer_column="model", labels=GOLD)
+
+
+def test_a_score_below_an_equal_share_makes_no_other_label_more_likely(path):
+    rows = [{"text": text(n), "label": GOLD[n % 3], "score": 0.1} for n in range(60)]
+    cells = read(path, rows, labels=GOLD).cells[2]
+    assert [float(cells[f"probabilities.{name}"]) for name in GOLD] == pytest.approx([1 / 3] * 3)
+
+
+def test_rows_without_an_answer_name_no_model(path):
+    rows = [{**row, "answered_by": "m 2"} for row in rows_of()]
+    rows[0] |= {"model": None, "answered_by": None}
+    data = read(path, rows, answer_column="model", labels=GOLD)
+    assert data.declared.answered_by == "m 2"
 
 
 def test_the_answers_in_the_training_file_are_soft_labels_of_its_texts(path, tmp_path):

@@ -58,6 +58,9 @@ def test_answers_of_a_set_are_found_by_its_texts(tmp_path):
     assert again.counts is None and np.all(again.gold == -1)
     plain = settings.model_copy(update={"model_answers": None})
     assert model_answers.read_model_answers(plain, promise) is None
+    write(fresh, ['{"text": "two", "model_answer": "yes", "count": "often"}'])
+    with pytest.raises(errors.DataError, match="'count': expected a finite number"):
+        model_answers.read_model_answers(settings, promise, fresh)
     write(fresh, ['{"text": "two", "answer": "yes"}'])
     with pytest.raises(errors.DataError, match="a column 'model_answer', received none"):
         model_answers.read_model_answers(settings, promise, fresh)

@@ -70,6 +70,8 @@ def test_several_labels_numbers_and_pairs_are_read_by_their_kind(data, teacher):
     assert (answer.label, answer.pair, answer.probability) == (float(expected), "wc", None)
     with pytest.raises(errors.DataError, match="second text"):
         tfdistill.predict(number, "wa", data=pairs)
+    with pytest.raises(errors.DataError, match=r"a text, received \(3,\)"):
+        tfdistill.predict(teacher, ["wa", 3], data=data)
 
 
 def test_batches_iterate_have_a_length_and_refuse_another_size(data, teacher):
@@ -100,6 +102,7 @@ def test_batches_iterate_have_a_length_and_refuse_another_size(data, teacher):
         lambda folder, data, model: tfdistill.fit(model, data.train, epochs=1, folder=folder),
         lambda folder, data, model: tfdistill.Distiller(model, "student", {}),
         lambda folder, data, model: tfdistill.predict(str(folder), "wa", data=data),
+        lambda folder, data, model: tfdistill.predict(model, None, data=data),
         lambda folder, data, model: tfdistill.run_recipe("tinybert_4l", folder / "out"),
         lambda folder, data, model: tfdistill.load_recipe(7),
         lambda folder, data, model: export.to_tflite(str(folder), folder / "m.tflite", data=data),

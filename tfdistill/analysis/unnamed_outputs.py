@@ -64,8 +64,7 @@ def match_outputs(answers: np.ndarray, gold: np.ndarray) -> OutputMatch:
     rival = max(others, key=lambda other: cells[other, labels].sum())
     right, next_right = right_rows(order), right_rows(rival)
     lost, gained = int((next_right & ~right).sum()), int((right & ~next_right).sum())
-    changed = lost + gained
-    if not changed or scipy.stats.binomtest(lost, changed).pvalue >= _LEVEL:
+    if lost >= gained or scipy.stats.binomtest(lost, lost + gained).pvalue >= _LEVEL:
         raise errors.TeacherError(
             "outputs without names (LABEL_0, ...)",
             "answers that fit the labels of the rows in one way",

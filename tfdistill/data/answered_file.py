@@ -11,10 +11,16 @@ import numpy as np
 
 from tfdistill import config, errors, tasks
 from tfdistill.data import columns, soft_label_values, soft_labels, unlabelled
-from tfdistill.data.model_answers import ABSTAINED_SUFFIX, ANSWER, COUNT, GOLD
+from tfdistill.data.model_answers import ABSTAINED_SUFFIX, ANSWER, COUNT, GOLD, counts_of
 from tfdistill.io import files
 from tfdistill.tasks import splitting, table_files, tables
-from tfdistill.tasks.answer_cells import ABSTAINED, UNANSWERED, read_answers, text_of
+from tfdistill.tasks.answer_cells import (
+    ABSTAINED,
+    UNANSWERED,
+    folded_label,
+    read_answers,
+    text_of,
+)
 from tfdistill.tasks.label_kinds import label_order
 
 KIND = "classification"
@@ -123,24 +129,30 @@ def read_answered_file(
         return None
     raw = columns.read_columns(path, (column.split(".")[0], _PROBABILITIES, _SCORE, COUNT, _BY))
     where = tables.Places(raw, column)
-    makers = raw.values.get(_BY, [])
-    for row, maker in enumerate(makers):
-        if maker != makers[0]:
-            raise errors.DataError(where[row], f"{_BY} {makers[0]!r}, as above", repr(maker))
+    makers: dict[str, int] = {}  # first row of each
+    for row, cell in enumerate(raw.values.get(_BY, ())):
+        makers.setdefault(text_of(cell), row)
+    makers.pop("", None)
+    if len(makers) > 1:
+        first, another = [*makers][:2]
+        raise errors.DataError(where[makers[another]], f"{_BY} {first!r}, as above", repr(another))
     if makers and declared.answered_by is None:
-        declared = declared.model_copy(update={"answered_by": str(makers[0])})
+        declared = declared.model_copy(update={"answered_by": next(iter(makers))})
     table, roles = _roles(raw, named, column)
     gold_cells = [cell.strip() for cell in table.columns[roles.label]]
     names, shares = _shares(raw, where)
-    every = {*filter(None, gold_cells), *names} - {declared.abstains}
-    ordered = tuple(labels) or tuple(sorted(every, key=label_order(every)))
+    gold_names = {*filter(None, gold_cells)}
+    spelled = {folded_label(name) for name in (*gold_names, declared.abstains or "")}
+    every = gold_names | {name for name in names if folded_label(name) not in spelled}
+    ordered = dict.fromkeys(labels or sorted(every, key=label_order(every)))
+    ordered = tuple(name for name in ordered if name != declared.abstains)
     if not ordered:
         texts = [*filter(None, map(text_of, raw.values[column]))]
         often = sorted({*texts}, key=lambda name: (-texts.count(name), name))[:_LISTED]
         expected = "gold labels, columns probabilities.LABEL, or --labels"
         remedy = f"Name them all: --labels {','.join(often)}."
         raise errors.ConfigError(f"labels of {path}", expected, "answers alone", remedy)
-    if unknown := {*filter(None, gold_cells)} - {*ordered}:
+    if unknown := gold_names - {*ordered}:
         place = tables.Places(raw, roles.label)[min(map(gold_cells.index, unknown))]
         raise errors.DataError(place, f"one of {', '.join(ordered)}", f"{sorted(unknown)}")
     width, notes = len(ordered), []
@@ -151,8 +163,12 @@ def read_answered_file(
         notes.extend(filter(None, [note]))
         return np.where(classes == ABSTAINED, width, classes)
 
-    soft = np.zeros((len(raw), width + 1))
-    soft[:, places_of(names, [f"{path}, line 1, {name}" for name in names])] = shares
+    of_names = places_of(names, [f"{path}, line 1, column {name!r}" for name in names])
+    if UNANSWERED in of_names:
+        name = names[of_names.tolist().index(UNANSWERED)]
+        expected = f"one of {errors.shortened(', '.join(ordered))}"
+        raise errors.DataError(f"{path}, {_PROBABILITIES}", expected, repr(name))
+    soft = shares @ np.eye(width + 1)[of_names]
     answers = np.where(soft.any(axis=1), soft.argmax(axis=1), UNANSWERED)
     if column != _PROBABILITIES:
         answers = places_of(raw.values[column], where)
@@ -163,7 +179,7 @@ def read_answered_file(
     gold = np.array([ordered.index(cell) if cell else UNANSWERED for cell in gold_cells])
     counts = raw.values.get(COUNT)
     if counts is not None:
-        counts = soft_label_values.numbers(counts, lambda row: where[row], COUNT)
+        counts = counts_of(counts, where)
     read = AnsweredFile(table, roles, ordered, {}, {}, declared, ())
     joined = _joined(read, answers, soft, gold, counts, f"{path}, column {column!r}")
     return dataclasses.replace(joined, notes=(*joined.notes, *notes))
@@ -194,15 +210,12 @@ def _roles(
 ) -> tuple[tables.DataTable, columns.Roles]:
     """The columns that hold no answers; that of gold labels is blank where there is none."""
     rest = {name: cells for name, cells in raw.columns.items() if name not in raw.values}
-    likely = [name for name in rest if name.casefold() in columns.LABEL_NAMES]
     gold = named[2] if named[2] != column else None
-    if gold is None and len(likely) == 1:
-        gold = likely[0]
-    if gold is None:
-        rest["label"] = [""] * len(raw)
+    if gold is None and not any(name.casefold() in columns.LABEL_NAMES for name in rest):
+        gold, rest["label"] = "label", [""] * len(raw)
     unusable = {name: why for name, why in raw.unusable.items() if name not in raw.values}
     table = dataclasses.replace(raw, columns=rest, unusable=unusable)
-    return table, columns.choose_roles(table, named[0], named[1], gold or "label")
+    return table, columns.choose_roles(table, named[0], named[1], gold)
 
 
 def _shares(raw: tables.DataTable, where: Sequence[str]) -> tuple[list[str], np.ndarray]:
@@ -230,13 +243,14 @@ def _shares(raw: tables.DataTable, where: Sequence[str]) -> tuple[list[str], np.
 def _spread(
     soft: np.ndarray, answers: np.ndarray, scores: Sequence[Any], where: Sequence[str]
 ) -> None:
-    """Gives each answer its score, and the other labels equal parts of the rest."""
+    """Gives each answer its score, the other labels equal parts of the rest, but none more."""
     width = soft.shape[1] - 1
     scored = np.array([bool(text_of(score)) for score in scores])
     rows = np.flatnonzero(scored & (0 <= answers) & (answers < width)).tolist()
     place = lambda number: str(where[rows[number]])  # noqa: E731
     values = soft_label_values.numbers([scores[row] for row in rows], place, _SCORE)[:, None]
     values = soft_label_values.checked_probabilities(values, place, "multi_label")
+    values = np.maximum(values, 1 / width)
     soft[rows, :width] = (1 - values) / max(width - 1, 1)
     soft[rows, answers[rows]] = values[:, 0]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tfdistill import config, errors, tasks
-from tfdistill.data import soft_labels
+from tfdistill.data import soft_label_values, soft_labels
 from tfdistill.io import files
 from tfdistill.tasks import tables
 from tfdistill.tasks.answer_cells import ABSTAINED, UNANSWERED, read_answers
@@ -17,6 +19,19 @@ __all__ = ["ABSTAINED", "UNANSWERED", "ModelAnswers", "abstained_files", "read_m
 
 ANSWER, GOLD, COUNT = "model_answer", "gold_label", "count"
 """Columns of the files that `quickstart` writes: the answer, a gold label, requests of the text."""
+
+
+_MOST = 10**9  # requests of a text
+
+
+def counts_of(cells: Sequence[Any], where: Sequence[str]) -> np.ndarray:
+    """The requests of each text, float64 (n,); raises DataError if one is no whole number."""
+    counts = soft_label_values.numbers(cells, lambda row: where[row], COUNT)
+    bad = np.flatnonzero((counts < 1) | (counts > _MOST) | (counts % 1 > 0))
+    if len(bad):
+        expected, received = f"a whole number from 1 to {_MOST:,}", repr(cells[bad[0]])
+        raise errors.DataError(f"{where[bad[0]]}, {COUNT!r}", expected, received)
+    return counts
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -79,11 +94,11 @@ def read_model_answers(
         where, blank = tables.Places(table, column), [""] * len(table)
         classes, note = read_answers(table.values[column], spec.labels, where, declared.abstains)
         gold, _ = read_answers(table.values.get(GOLD, blank), spec.labels, where)
-        counts = table.columns.get(COUNT, ["1"] * len(table))
+        counts = counts_of(table.columns.get(COUNT, ["1"] * len(table)), where)
         counted = counted or COUNT in table.columns
         notes += [note] if note else []
         keys = soft_labels.keys_of([table.columns[name] for name in texts])
-        rows = zip(classes.tolist(), gold.tolist(), map(int, counts), strict=True)
+        rows = zip(classes.tolist(), gold.tolist(), counts.astype(int).tolist(), strict=True)
         read |= dict(zip(keys, rows, strict=True))
     lacking = (UNANSWERED, UNANSWERED, 1)
     values_of = [read.get(key, lacking) for key in soft_labels.example_keys(examples)]

@@ -8,7 +8,7 @@ import functools
 import io
 import math
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tfdistill import config, errors, manifest, results
@@ -79,7 +79,7 @@ class RunResults:
       environment: environment.json, or None.
       missing: A sentence for each file that is missing.
       answer_notes: What the data hold of a model's answers, and what was learnt of them.
-      suspects: The rows of suspects.csv.
+      suspects: The rows of suspects.csv: texts, answer, the other answer, probability.
     """
 
     name: str
@@ -94,7 +94,7 @@ class RunResults:
     environment: dict[str, Any] | None = None
     missing: tuple[str, ...] = ()
     answer_notes: tuple[str, ...] = ()
-    suspects: tuple[Mapping[str, str], ...] = ()
+    suspects: tuple[Sequence[str], ...] = ()
 
     @property
     def stage_kinds(self) -> dict[str, str]:
@@ -208,9 +208,9 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
     )
 
 
-def _suspects(path: pathlib.Path) -> tuple[dict[str, str], ...]:
+def _suspects(path: pathlib.Path) -> tuple[list[str], ...]:
     text = _optional(path, reading.read_text) or ""
-    return tuple(csv.DictReader(io.StringIO(text, newline="")))
+    return tuple(csv.reader(io.StringIO(text, newline="")))[1:]
 
 
 def read_history(text: str) -> dict[str, list[float | None]]:

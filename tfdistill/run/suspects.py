@@ -18,6 +18,7 @@ from tfdistill.tasks import table_files
 _log = logging.getLogger(__name__)
 
 FILE = "suspects.csv"
+_FURTHER = 3  # columns after the texts
 
 
 def without_suspects(
@@ -38,9 +39,8 @@ def without_suspects(
     if recipe.data.cross_fitted:
         what, remedy = "data.model_answers.drop_suspects", "Each row is learnt and scored."
         raise errors.ConfigError(what, "a development set", "a cross-fitted run", remedy)
-    names = soft_labels.text_columns(data.task)
     with path.open(encoding="utf-8", newline="") as file:
-        suspects = {tuple(row[name] for name in names) for row in csv.DictReader(file)}
+        suspects = {tuple(row[:-_FURTHER]) for row in csv.reader(file)}
     keys = soft_labels.example_keys(data.train_examples)
     rows = np.flatnonzero([key not in suspects for key in keys])
     return dataclasses.replace(

@@ -45,10 +45,10 @@ def read_answers(
     """
     names = {} if abstains is None else {abstains: ABSTAINED}
     names |= {name: index for index, name in enumerate(labels)}
-    folded: dict[str, int | None] = {}
+    by_fold: dict[str, int | None] = {}
     for name, index in names.items():
-        key = same_label(name.strip(_AROUND))
-        folded[key] = index if folded.get(key, index) == index else None  # "US" and "us"
+        key = folded_label(name)
+        by_fold[key] = index if by_fold.get(key, index) == index else None  # "US" and "us"
     classes = np.full(len(cells), UNANSWERED, np.int32)
     rows_of: dict[str, list[int]] = {}
     for row, cell in enumerate(cells):
@@ -57,7 +57,7 @@ def read_answers(
     unreadable: dict[str, list[int]] = {}
     for text, rows in rows_of.items():
         forms = (name for form in _forms(text) for name in (form, form.strip(_AROUND)))
-        read = (names.get(name, folded.get(same_label(name.strip(_AROUND)))) for name in forms)
+        read = (names.get(name, by_fold.get(folded_label(name))) for name in forms)
         index = next((index for index in read if index is not None), None)
         if index is None:
             unreadable[text] = rows
@@ -67,7 +67,8 @@ def read_answers(
         return classes, ""
     listed = sorted(unreadable.items(), key=lambda item: -len(item[1]))[:_MOST_LISTED]
     shown = ", ".join(
-        f"{errors.shortened(text)!r} {len(rows)} times, first in {where[rows[0]].split(', ')[1]}"
+        f"{errors.shortened(text)!r} {len(rows)} times, first in "
+        + where[rows[0]].rpartition(", column ")[0].rpartition(", ")[2]
         for text, rows in listed
     )
     number, filled = (sum(map(len, rows.values())) for rows in (unreadable, rows_of))
@@ -77,6 +78,11 @@ def read_answers(
         remedy = "Name all labels with --labels, and with --abstains the answer that none is known."
         raise errors.DataError(what, f"one of {errors.shortened(expected, 200)}", told, remedy)
     return classes, f"unanswered: {told}"
+
+
+def folded_label(name: str) -> str:
+    """A label without what may differ in an answer."""
+    return same_label(name.strip(_AROUND))
 
 
 def text_of(cell: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -53,10 +53,11 @@ def predict(
       >>> tfdistill.predict(student, "a gripping film", data=data).label in data.task.labels
       True
     """
-    errors.check_types(model=(model, keras.Model), data=(data, TaskData))
+    wanted = {"model": (model, keras.Model), "data": (data, TaskData), "texts": (texts, Iterable)}
+    errors.check_types(**wanted)
     one = isinstance(texts, str | tuple)
     listed: list[Any] = [texts] if one else [*texts]
-    rows = [(row,) if isinstance(row, str) else row for row in listed]
+    rows = [row if isinstance(row, (list, tuple)) else (row,) for row in listed]
     task, kind = data.task, data.task.traits
     if not kind.row_a_text:
         remedy = "Export it: Predictor, or evaluate of the command line, reads the answers."

@@ -24,7 +24,7 @@ def sections(run: RunAnalysis) -> Iterator[ReportSection]:
             "Other answer": other,
             "Probability": Cell(f"{float(p):.1%}", value=float(p)),
         }
-        for *texts, answer, other, p in (row.values() for row in suspects[:_SHOWN])
+        for *texts, answer, other, p in suspects[:_SHOWN]
     ]
     caption = (
         f"The first {len(rows)} of {len(suspects)} training answers in suspects.csv that models "
