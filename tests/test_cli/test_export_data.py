@@ -94,7 +94,14 @@ def test_outputs_without_names_get_those_of_the_file_and_a_checked_file_serves_a
     assert (folder / "unnamed" / "export" / "model.tflite").stat() == written
     bundle = assets / "bundles" / "unnamed-float32"
     assert (bundle / "labels.txt").read_text().split() == ["maybe", "no", "yes"]
-    # Another request, and the same of another file, are none.
+    # A damaged file is none; neither is another request, nor the same of another file.
+    exported = folder / "unnamed" / "export" / "model.tflite"
+    whole = exported.read_bytes()
+    exported.write_bytes(whole[:-1])
+    assert cli.main([*command, "--quantize", "float32"]) == 0
+    assert "export is not used again: model.tflite: expected sha256" in capsys.readouterr().err
+    shutil.rmtree(folder / "unnamed" / "export-float32")
+    exported.write_bytes(whole)
     longer = [*command[:-1], "10", "--quantize", "float32"]
     assert cli.main(longer) == 0 and "used again" not in capsys.readouterr().err
     assert (folder / "unnamed" / "export-float32" / "model.tflite").is_file()
@@ -164,7 +171,7 @@ def test_the_proposed_student_is_the_one_of_quickstart(folder, capsys, monkeypat
     monkeypatch.setattr(quickstart_recipe, "is_small", lambda *_: False)
     values = {"task": "rows", "file": str(folder / "rows.csv"), "text_column": "text"}
     settings = config.parse_section(config.DataConfig, values, source="test", place="data")
-    first, command = export_data.proposal(str(folder / "named"), settings)
+    first, command = export_data.check_fit(str(folder / "named"), settings)
     assert "a smaller file: about " in first and " minutes on this machine" in first
     assert cli.main([*shlex.split(command)[1:], "--dry-run", "--json"]) == 0
     planned = json.loads(capsys.readouterr().out)

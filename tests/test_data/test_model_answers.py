@@ -5,6 +5,7 @@ import pytest
 
 from tfdistill import config, errors, tasks
 from tfdistill.data import from_config, model_answers
+from tfdistill.tasks import answer_cells
 
 
 def write(path, rows):
@@ -47,7 +48,7 @@ def test_answers_of_a_set_are_found_by_its_texts(tmp_path):
     )
     assert promise.texts == ["one", "two", "three", "four", "five"]
     read = model_answers.read_model_answers(settings, promise)
-    assert read.classes.tolist() == [0, -1, 0, model_answers.ABSTAINED, -1]
+    assert read.classes.tolist() == [0, -1, 0, answer_cells.ABSTAINED, -1]
     assert read.gold.tolist() == [1, 0, -1, -1, -1]
     assert read.counts.tolist() == [3, 1, 2, 7, 1]
     fresh = tmp_path / "fresh.jsonl"

@@ -129,6 +129,7 @@ def _evaluate_agreements(args: argparse.Namespace, settings: config.DataConfig) 
     from tfdistill import tasks
     from tfdistill.data import model_answers, unlabelled
     from tfdistill.run import inputs, prepare
+    from tfdistill.tasks import answer_cells
 
     folder = (config.run_folder(args.model) or pathlib.Path(args.model)) / "data"
     model = inputs.open_answerer(str(benchmarks.export_folder(pathlib.Path(args.model))))
@@ -146,7 +147,7 @@ def _evaluate_agreements(args: argparse.Namespace, settings: config.DataConfig) 
         texts = texts.select(unlabelled.rows_apart(texts, used))
         answers = model_answers.read_model_answers(settings, texts, path)
         assert answers is not None
-        answered_rows = np.flatnonzero(answers.classes != model_answers.UNANSWERED)
+        answered_rows = np.flatnonzero(answers.classes != answer_cells.UNANSWERED)
         if not len(answered_rows):
             raise errors.DataError(f"--answers {path}", "texts that are new to the run", "none")
         encoded, tested = model.encode(texts.select(answered_rows), settings), []

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors
-from tfdistill import manifest as manifests
 from tfdistill.commands import (
     base,
     export_job,
@@ -149,10 +148,10 @@ def _execute(args: argparse.Namespace) -> None:
     plan.model(args.model, "model", hub=False)
     further = _check_data(args)
     request = export_reuse.request_of(args, named)
-    if (checked := export_reuse.checked_folder(args, named, request)) is not None:
-        print(f"{checked}: checked before, and used again", file=sys.stderr)
-        _export(args, checked, layers, further, manifests.read_manifest(checked))
-        return
+    if (checked := export_reuse.checked_file(args, named, request)) is not None:
+        folder, card = checked
+        print(f"{folder}: checked before, and used again", file=sys.stderr)
+        return _export(args, folder, layers, further, card)
     target = _target(args)
     with (
         locks.output_lock(target) if args.out is None else contextlib.nullcontext(),
@@ -181,8 +180,7 @@ def _check_data(args: argparse.Namespace) -> list[str]:
         return []
     from tfdistill.commands import export_data
 
-    export_data.check_fit(args.model, settings)
-    return export_data.proposal(args.model, settings)
+    return export_data.check_fit(args.model, settings)
 
 
 def _usual_quantize(model: str | None) -> str:
@@ -229,9 +227,8 @@ def _export(
         _write_cards(args, manifest, target, name, fresh=fresh)
     model, reported = pathlib.Path(args.model), None
     inside = target.resolve().parent == model.resolve()
-    if (
-        fresh and inside and (model / results.METRICS_FILE).is_file()
-    ):  # a folder that is shipped gets none
+    # A folder that is shipped gets none.
+    if fresh and inside and (model / results.METRICS_FILE).is_file():
         reported = report.write(model)[0]
     lines: list[str] = []
     for file in manifest.each_file():

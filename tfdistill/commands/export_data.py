@@ -9,19 +9,22 @@ import sys
 from tfdistill import config, errors, weights
 from tfdistill.commands import base, quickstart, quickstart_plan, quickstart_recipe
 from tfdistill.data import from_config
+from tfdistill.data.labelled_file import LabelledFile
 from tfdistill.results import quantities
+from tfdistill.weights import Checkpoint
 
 
-def check_fit(model: str, settings: config.DataConfig) -> None:
+def check_fit(model: str, settings: config.DataConfig) -> list[str]:
     """Prints what was recognised in the file; refuses labels that a model's head has not.
 
-    Reads the model's headers alone; of a run nothing, whose models have labels of their own.
+    Reads the model's headers alone; of a run nothing, whose models have labels of their own, and
+    whose student is exported. Returns what to say of the student that quickstart would train.
     """
     data = from_config.of_file(settings)
     for note in data.notes:
         print(note, file=sys.stderr, flush=True)
     if config.saved_recipe(model) is not None:
-        return
+        return []
     checkpoint = weights.open_checkpoint(config.model_folder(model), shapes_only=True)
     answers, why = quickstart_recipe.answers_task(checkpoint, data.task)
     if not answers:
@@ -33,30 +36,29 @@ def check_fit(model: str, settings: config.DataConfig) -> None:
             "Name the file that it was fine-tuned on, or fine-tune it on this one: "
             f"`tfdistill {_quickstart(model, settings)}`.",
         )
-    print(
-        f"no promise: {model} may have learnt these rows, and its figures and probabilities on "
-        "them are better than on new text; --promise-on FILE takes labelled rows that it has not",
-        file=sys.stderr,
-        flush=True,
-    )
+    if settings.promise_on is None:
+        print(
+            f"no promise: {model} may have learnt these rows, and its figures and probabilities "
+            "on them are better than on new text; --promise-on FILE takes labelled rows that it "
+            "has not",
+            file=sys.stderr,
+            flush=True,
+        )
+    return _proposal(_quickstart(model, settings), checkpoint, data)
 
 
 _SHOWN = 100  # characters of label names
 
 
-def proposal(model: str, settings: config.DataConfig) -> list[str]:
-    """The student that quickstart would train: its size, its time and the command.
+def _proposal(command: str, checkpoint: Checkpoint, data: LabelledFile) -> list[str]:
+    """The student that a command would train: its size and its time.
 
-    No accuracy, which only training shows. Empty for a run, whose student is exported.
+    No accuracy, which only training shows.
     """
-    if config.saved_recipe(model) is not None:
-        return []
-    command = _quickstart(model, settings)
     parser = base.Parser()
     quickstart.COMMANDS[0].arguments(parser)
     args = parser.parse_args(shlex.split(command)[1:])
-    checkpoint = weights.open_checkpoint(config.model_folder(model), shapes_only=True)
-    data, folder = from_config.of_file(settings), pathlib.Path("runs")
+    folder = pathlib.Path("runs")
     plan = quickstart_recipe.make_plan(args, data.task.name, checkpoint, data, folder)
     plan = quickstart_plan.within(plan, args, None)
     if plan.recipe.student.is_teacher:
@@ -73,9 +75,8 @@ def _quickstart(model: str, settings: config.DataConfig) -> str:
     """The command that trains a student of the model on the file, with the columns as named."""
     fields = ("text_column", "pair_column", "label_column", "label_separator", "kind", "offsets")
     usual = config.DataConfig.model_fields
-    named = {name: getattr(settings, name) for name in fields}
     words = ["quickstart", "--teacher", model, "--data", str(settings.file)]
-    for name, value in named.items():
-        if value != usual[name].default:
+    for name in fields:
+        if (value := getattr(settings, name)) != usual[name].default:
             words += [f"--{name.replace('_', '-')}", value]
     return shlex.join(words)

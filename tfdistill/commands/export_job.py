@@ -157,10 +157,9 @@ def open_job(args: argparse.Namespace) -> Job:
         task, examples = from_config.labelled(settings, "dev", folder=folder, may_hide_labels=True)
     source = inputs.open_source(args.model, task, kind=None if task else args.kind)
     source.tokenizer = source.tokenizer.replace(prompt=args.prompt)
-    if settings is not None and args.prompt is not None:
-        settings = settings.model_copy(update={"prompt": args.prompt})
     if settings is not None:
-        settings = plan.with_answers(args, settings)
+        prompt = {} if args.prompt is None else {"prompt": args.prompt}
+        settings = plan.with_answers(args, settings.model_copy(update=prompt))
     allow_weak = recipe is not None and recipe.student.allow_weak
     more = args.lengths, allow_weak, min_recall
     job = Job(source, settings, task, examples, promise_on, folder, *more)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import pathlib
 from typing import Any
 
-from tfdistill import config, manifest
+from tfdistill import config, errors, manifest
 from tfdistill._version import __version__
 from tfdistill.commands import base
 from tfdistill.io import files, ledger, reading
+
+_log = logging.getLogger(__name__)
 
 TARGETS = ("android", "mediapipe", "saved_model", "keras", "hf")
 _RECORD = "request.json"
@@ -45,10 +48,10 @@ def request_of(args: argparse.Namespace, named: dict[str, Any]) -> dict[str, Any
     return json.loads(json.dumps(request))
 
 
-def checked_folder(
+def checked_file(
     args: argparse.Namespace, named: dict[str, Any], request: dict[str, Any]
-) -> pathlib.Path | None:
-    """The folder of a file that was written and checked for this request; None without one.
+) -> tuple[pathlib.Path, manifest.Manifest] | None:
+    """Folder and manifest of a file that was written and checked for this request, if any is whole.
 
     Where no option is named the file of a run is that which the run wrote.
     """
@@ -59,12 +62,15 @@ def checked_folder(
     for folder in (usual, *([] if args.out else [usual.with_name(f"export-{args.quantize}")])):
         if not (folder / manifest.FILE_NAME).is_file():
             continue
-        if (folder / _RECORD).is_file():
-            same = reading.read_json_object(folder / _RECORD) == request
-        else:
-            same = of_run and folder == usual and not named
-        if same:
-            return folder
+        try:
+            if (folder / _RECORD).is_file():
+                same = reading.read_json_object(folder / _RECORD) == request
+            else:
+                same = of_run and folder == usual and not named
+            if same:
+                return folder, manifest.read_manifest(folder)
+        except errors.TfdistillError as error:
+            _log.warning(f"{folder} is not used again: {error}")
     return None
 
 

@@ -180,9 +180,8 @@ def read_answered_file(
     counts = raw.values.get(COUNT)
     if counts is not None:
         counts = counts_of(counts, where)
-    read = AnsweredFile(table, roles, ordered, {}, {}, declared, ())
-    joined = _joined(read, answers, soft, gold, counts, f"{path}, column {column!r}")
-    return dataclasses.replace(joined, notes=(*joined.notes, *notes))
+    read = AnsweredFile(table, roles, ordered, {}, {}, declared, tuple(notes))
+    return _joined(read, answers, soft, gold, counts, f"{path}, column {column!r}")
 
 
 def _answer_column(
@@ -291,7 +290,6 @@ def _joined(
     gold_of[groups[rows]] = gold[rows]  # of several the first
     wins = (gold_of >= 0) & (declared.learn == "gold")
     learnt = np.where(wins, gold_of, answer)
-    learnt[[not texts[row][0].strip() for row in first]] = width + 1
     chosen = np.flatnonzero((0 <= learnt) & (learnt < width))
     bare = {_UNLABELLED: np.flatnonzero(learnt < 0), _OTHER: np.flatnonzero(learnt == width)}
     if len(chosen) < splitting.FEWEST_ROWS and len(bare[_UNLABELLED]):
@@ -321,28 +319,25 @@ def _joined(
     ]
     if len(bare[_OTHER]):
         notes.append(f"no label: {len(bare[_OTHER])} texts answered {declared.abstains!r}")
-    if (learnt > width).any():
-        line = table.lines[first[learnt > width][0]]
-        notes.append(f"left out: rows without a text, the first in line {line}")
     if several.any():
         notes.append(
             f"the model agrees with itself in {agreement.mean():.1%} of the pairs of answers to "
             f"one text, of {several.sum()} texts that it answered several times"
         )
-
-    def row_of(i: Any) -> dict[str, Any]:
-        return {name: part[i] for name, part in beside.items()}
-
+    of_text = [
+        dict(zip(beside, cells, strict=True)) for cells in zip(*beside.values(), strict=True)
+    ]
     return dataclasses.replace(
         read,
         table=dataclasses.replace(table, columns=labelled, lines=lines, values={}),
-        cells={line: row_of(i) for line, i in zip(lines, chosen, strict=True)},
+        cells={line: of_text[i] for line, i in zip(lines, chosen, strict=True)},
         bare={
             name: [
-                {**dict(zip(columns_of_text, texts[first[i]], strict=True)), **row_of(i)}
+                {**dict(zip(columns_of_text, texts[first[i]], strict=True)), **of_text[i]}
                 for i in part
+                if texts[first[i]][0].strip()
             ]
             for name, part in bare.items()
         },
-        notes=tuple(notes),
+        notes=(*notes, *read.notes),
     )

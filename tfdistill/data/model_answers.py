@@ -13,9 +13,7 @@ from tfdistill import config, errors, tasks
 from tfdistill.data import soft_label_values, soft_labels
 from tfdistill.io import files
 from tfdistill.tasks import tables
-from tfdistill.tasks.answer_cells import ABSTAINED, UNANSWERED, read_answers
-
-__all__ = ["ABSTAINED", "UNANSWERED", "ModelAnswers", "abstained_files", "read_model_answers"]
+from tfdistill.tasks.answer_cells import UNANSWERED, read_answers
 
 ANSWER, GOLD, COUNT = "model_answer", "gold_label", "count"
 """Columns of the files that `quickstart` writes: the answer, a gold label, requests of the text."""

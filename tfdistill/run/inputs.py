@@ -207,10 +207,8 @@ class ExportedSource:
         for promise in record.agreements:
             if promise.threshold is None:
                 continue
-            level, sure = (
-                promise.max_disagreement,
-                familiar & (judged.confidence > promise.threshold),
-            )
+            level = promise.max_disagreement
+            sure = familiar & (judged.confidence > promise.threshold)
             number = int(np.sum(sure & ~judged.right))
             low, high = analysis.share_interval(number, len(sure))
             verdict = "kept" if high <= level else "broken" if low > level else "cannot tell"

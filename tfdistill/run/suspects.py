@@ -13,7 +13,7 @@ from tfdistill import analysis, config, errors
 from tfdistill.data import model_answers, soft_labels, task_data
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.run import baselines, teachers
-from tfdistill.tasks import table_files
+from tfdistill.tasks import answer_cells, table_files
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def _write(
         baselines.mean_states(encoders.general, data, data.train.encoded),
         analysis.TextFeatures(examples)(examples),
         examples.labels,
-        (read.gold == model_answers.UNANSWERED) | learns_answers,
+        (read.gold == answer_cells.UNANSWERED) | learns_answers,
     )
     chosen = examples.select(suspects.rows)
     assert chosen.labels is not None

@@ -111,9 +111,8 @@ def align_labels(
         outputs without names fits the examples about as well.
     """
     order = label_order(model, labels, task)
-    names = () if task.traits.nameless or labels is None else labels
-    others = names and sorted(names) != sorted(task.labels)
-    if examples is not None and others and head_checks.are_unnamed(enumerate(names)):
+    others = not task.traits.nameless and labels and sorted(labels) != sorted(task.labels)
+    if examples is not None and others and head_checks.are_unnamed(enumerate(labels or ())):
         order = _order_by_answers(model, task, examples())
     if order is None:
         return
@@ -142,11 +141,9 @@ def _order_by_answers(
         gold = gold[:, None] == classes
     match = analysis.match_outputs(answers, gold)
     names = [f"LABEL_{i} is {name}" for i, name in zip(match.order, task.labels, strict=True)]
-    more = len(names) - _MOST_NAMED
-    shown = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     _log.info(
-        f"labels by the answers to {number} labelled rows: {shown}; {match.right:.1%} of the rows "
-        f"are right, {match.next_right:.1%} by the next best match"
+        f"labels by the answers to {number} labelled rows: {', '.join(names)}; {match.right:.1%} "
+        f"of the rows are right, {match.next_right:.1%} by the next best match"
     )
     return match.order
 
@@ -212,7 +209,6 @@ _log = logging.getLogger(__name__)
 
 BLOCK = 8192  # examples of a unit of work
 _FEWEST_MATCHED, _MATCHED_A_LABEL = 300, 20  # examples, by which outputs are matched to labels
-_MOST_NAMED = 12  # labels of a message
 _BATCH = 64
 _LOGITS = "logits"
 _SEEN = ("ids", "offsets", "types", "pad_id")  # what a teacher sees of examples

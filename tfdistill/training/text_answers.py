@@ -70,8 +70,8 @@ def predict(
     if not rows:
         return []
     begin = time.perf_counter()
-    first, second = [row[0] for row in rows], [row[-1] for row in rows]
-    encoded = data.encode(tasks.Examples(task, first, second if width == 2 else None, None))
+    first, *pairs = map(list, zip(*rows, strict=True))
+    encoded = data.encode(tasks.Examples(task, first, pairs[0] if pairs else None, None))
     logits = predict_logits(model, to_evaluate(encoded))
     milliseconds = 1000 * (time.perf_counter() - begin) / len(rows)
     labels: list[Any] = [float(row[0]) for row in logits]
@@ -82,9 +82,8 @@ def predict(
         shares = probabilities.confidence(kind, probable).tolist()
         names = np.array(task.labels, object)
         labels = [tuple(names[row]) if kind.many_classes else names[row] for row in decided]
-    pairs = second if width == 2 else [None] * len(rows)
     answers = [
-        Prediction(text, pair, label, share, None, milliseconds)
-        for text, pair, label, share in zip(first, pairs, labels, shares, strict=True)
+        Prediction(row[0], row[1] if width == 2 else None, label, share, None, milliseconds)
+        for row, label, share in zip(rows, labels, shares, strict=True)
     ]
     return answers[0] if one else answers

@@ -59,12 +59,10 @@ def _samples(sides: AnswerSides) -> Table | None:
 
 def _who_is_right(sides: AnswerSides) -> Table | None:
     """The large model and the subject against gold labels, where both are known."""
-    rows = np.empty(0, bool) if sides.large is None else (sides.large != UNANSWERED).all(axis=1)
-    if sides.large is None or not rows.any():
+    if sides.large is None or not (rows := (sides.large != UNANSWERED).all(axis=1)).any():
         return None
     gold, model = sides.large[rows].T
-    right = {"model": model == gold, sides.subject: sides.answers(sides.subject)[rows] == gold}
-    first, second = right.values()
+    first, second = model == gold, sides.answers(sides.subject)[rows] == gold
     counted = {
         "both": first & second,
         "the model alone": first & ~second,
