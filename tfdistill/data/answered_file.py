@@ -177,9 +177,7 @@ def read_answered_file(
         if _SCORE in raw.values and not names:
             _spread(soft, answers, raw.values[_SCORE], where)
     gold = np.array([ordered.index(cell) if cell else UNANSWERED for cell in gold_cells])
-    counts = raw.values.get(COUNT)
-    if counts is not None:
-        counts = counts_of(counts, where)
+    counts = counts_of(raw.values[COUNT], where) if COUNT in raw.values else None
     read = AnsweredFile(table, roles, ordered, {}, {}, declared, tuple(notes))
     return _joined(read, answers, soft, gold, counts, f"{path}, column {column!r}")
 
@@ -244,7 +242,7 @@ def _spread(
 ) -> None:
     """Gives each answer its score, the other labels equal parts of the rest, but none more."""
     width = soft.shape[1] - 1
-    scored = np.array([bool(text_of(score)) for score in scores])
+    scored = [bool(text_of(score)) for score in scores]
     rows = np.flatnonzero(scored & (0 <= answers) & (answers < width)).tolist()
     place = lambda number: str(where[rows[number]])  # noqa: E731
     values = soft_label_values.numbers([scores[row] for row in rows], place, _SCORE)[:, None]
@@ -308,9 +306,9 @@ def _joined(
     labelled = {name: [part[row] for row in first[chosen]] for name, part in table.columns.items()}
     labelled[roles.label] = [names[i] for i in learnt[chosen]]
     lines = [table.lines[row] for row in first[chosen]]
-    several = num_answers > 1
-    pairs = (num_answers * (num_answers - 1))[several]
-    agreement = (votes * (votes - 1)).sum(axis=1)[several] / pairs
+    several = votes[num_answers > 1]
+    pairs = num_answers[num_answers > 1] * (num_answers[num_answers > 1] - 1)
+    agreement = (several * (several - 1)).sum(axis=1) / pairs
     notes = [
         f"{table.path.name}: {len(table)} rows, {(num_answers > 0).sum()} of {len(first)} texts "
         f"have an answer in {where.partition('column ')[2]}" + ", with probabilities" * is_soft,
@@ -319,10 +317,10 @@ def _joined(
     ]
     if len(bare[_OTHER]):
         notes.append(f"no label: {len(bare[_OTHER])} texts answered {declared.abstains!r}")
-    if several.any():
+    if len(several):
         notes.append(
             f"the model agrees with itself in {agreement.mean():.1%} of the pairs of answers to "
-            f"one text, of {several.sum()} texts that it answered several times"
+            f"one text, of {len(several)} texts that it answered several times"
         )
     of_text = [
         dict(zip(beside, cells, strict=True)) for cells in zip(*beside.values(), strict=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import logging
+import operator
 import pathlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tf_keras as keras
@@ -363,7 +363,8 @@ def finetune(
     with precision.training_in(model, chosen) as trained:
         trainer = distillers.LabelTrainer(trained, head=data.task.head, seed=seed)
         if answers is not None:
-            trainer = distillers.Distiller(_answers_of, trained, methods.hinton(), seed=seed)
+            teacher = operator.itemgetter(TEACHER_LOGITS)  # they come with each batch
+            trainer = distillers.Distiller(teacher, trained, methods.hinton(), seed=seed)
         elif data.class_weights is not None:
             trainer.weigh_classes(data.class_weights)
         trainer.compile(optimizers.build(settings, train.steps_per_epoch * epochs))
@@ -378,11 +379,6 @@ def finetune(
             min_steps=settings.min_steps,
             description=description,
         )
-
-
-def _answers_of(features: Mapping[str, Any]) -> Any:
-    """The teacher that is known by answers which come with each batch."""
-    return features[TEACHER_LOGITS]
 
 
 def watcher(model: keras.Model, data: TaskData) -> Callable[[], dict[str, float]]:

@@ -83,7 +83,7 @@ def predict(
         names = np.array(task.labels, object)
         labels = [tuple(names[row]) if kind.many_classes else names[row] for row in decided]
     answers = [
-        Prediction(row[0], row[1] if width == 2 else None, label, share, None, milliseconds)
+        Prediction(row[0], row[-1] if pairs else None, label, share, None, milliseconds)
         for row, label, share in zip(rows, labels, shares, strict=True)
     ]
     return answers[0] if one else answers
