@@ -47,5 +47,5 @@ def test_a_match_with_fewer_right_rows_than_another_is_refused():
     rows = [15, 30, 40]
     answers = np.repeat(np.array([[1, 0, 1], [0, 0, 1], [1, 1, 0]], bool), rows, axis=0)
     gold = np.repeat(np.array([[1, 0, 1], [0, 0, 1], [0, 0, 1]], bool), rows, axis=0)
-    with pytest.raises(errors.TeacherError, match="17.6% .* 52.9% by another"):
+    with pytest.raises(errors.TeacherError, match=r"17\.6% .* 52\.9% by another"):
         analysis.match_outputs(answers, gold)
