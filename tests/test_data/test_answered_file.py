@@ -175,7 +175,7 @@ BAD = {
         {},
         r"line 1.*from 0 to 1, received \[5.0\]",
     ),
-    "count": ([{**row, "count": -2} for row in rows_of()], {}, "'count'.*from 1 to .*received -2"),
+    "count": ([{**row, "count": -2} for row in rows_of()], {}, "'count'.*at least 1, received -2"),
     "name": (
         [{**row, "probabilities": {"a": 0.7, "d": 0.3, **NEVER}} for row in rows_of()],
         {"labels": (*GOLD, *NEVER)},
@@ -221,6 +221,16 @@ def test_a_score_below_an_equal_share_makes_no_other_label_more_likely(path):
     rows = [{"text": text(n), "label": GOLD[n % 3], "score": 0.1} for n in range(60)]
     cells = read(path, rows, labels=GOLD).cells[2]
     assert [float(cells[f"probabilities.{name}"]) for name in GOLD] == pytest.approx([1 / 3] * 3)
+
+
+def test_rows_without_a_text_are_no_samples_of_one(path):
+    rows = [{**row, "text": " " if n < 4 else row["text"]} for n, row in enumerate(rows_of())]
+    rows[5]["model"] = ""
+    data = read(path, rows, answer_column="model", labels=GOLD)
+    assert not data.is_soft and len(data.cells) == 85 and len(data.bare["unlabelled"]) == 1
+    assert "left out: 4 row(s) without a text, first line 1" in data.notes
+    assert "x.jsonl: 90 rows, 85 of 86 texts have an answer in 'model'" in data.notes
+    assert "agrees" not in str(data.notes)
 
 
 def test_rows_without_an_answer_name_no_model(path):

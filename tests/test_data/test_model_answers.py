@@ -32,7 +32,11 @@ def test_texts_that_the_model_knew_no_answer_to_are_promised_on_once_and_if_noth
 def test_answers_of_a_set_are_found_by_its_texts(tmp_path):
     train = [f"a text {n},{'yes' if n % 2 else 'no'},," for n in range(60)]
     write(tmp_path / "train.csv", ["text,label,model_answer,gold_label", *train])
-    rows = ["text,label,model_answer,gold_label,count", "one,yes,No.,yes,3", "two,no,,no,1"]
+    rows = [
+        "text,label,model_answer,gold_label,count",
+        "one,yes,No.,yes,3",
+        "two,no,,no,5000000000",
+    ]
     write(tmp_path / "promise.csv", [*rows, "three,no,no,,2"])
     write(tmp_path / "promise_abstained.csv", ["text,model_answer,count", "four,unsure,7"])
     write(tmp_path / "other.txt", ["five"])
@@ -50,7 +54,7 @@ def test_answers_of_a_set_are_found_by_its_texts(tmp_path):
     read = model_answers.read_model_answers(settings, promise)
     assert read.classes.tolist() == [0, -1, 0, answer_cells.ABSTAINED, -1]
     assert read.gold.tolist() == [1, 0, -1, -1, -1]
-    assert read.counts.tolist() == [3, 1, 2, 7, 1]
+    assert read.counts.tolist() == [3, 5_000_000_000, 2, 7, 1]
     fresh = tmp_path / "fresh.jsonl"
     rows = [{"text": " two ", "model_answer": {"label": "Yes"}}]
     write(fresh, map(json.dumps, rows))

@@ -271,6 +271,8 @@ def _joined(
     texts = [
         [table_files.line_feeds(cell.strip(table_files.NULL)) for cell in row] for row in parts
     ]
+    has_text = np.array([bool(row[0].strip()) for row in texts])
+    answers, gold = (np.where(has_text, rows, UNANSWERED) for rows in (answers, gold))
     groups = splitting.numbered(tuple(map(unlabelled.normal_text, row)) for row in texts)
     first = np.unique(groups, return_index=True)[1]
     rows = np.flatnonzero(answers >= 0)
@@ -289,7 +291,8 @@ def _joined(
     wins = (gold_of >= 0) & (declared.learn == "gold")
     learnt = np.where(wins, gold_of, answer)
     chosen = np.flatnonzero((0 <= learnt) & (learnt < width))
-    bare = {_UNLABELLED: np.flatnonzero(learnt < 0), _OTHER: np.flatnonzero(learnt == width)}
+    unlabelled_texts = np.flatnonzero((learnt < 0) & has_text[first])
+    bare = {_UNLABELLED: unlabelled_texts, _OTHER: np.flatnonzero(learnt == width)}
     if len(chosen) < splitting.FEWEST_ROWS and len(bare[_UNLABELLED]):
         expected = f"answers to at least {splitting.FEWEST_ROWS} texts"
         raise errors.DataError(where, expected, f"{len(chosen)} of {len(first)} texts")
@@ -310,11 +313,16 @@ def _joined(
     pairs = num_answers[num_answers > 1] * (num_answers[num_answers > 1] - 1)
     agreement = (several * (several - 1)).sum(axis=1) / pairs
     notes = [
-        f"{table.path.name}: {len(table)} rows, {(num_answers > 0).sum()} of {len(first)} texts "
-        f"have an answer in {where.partition('column ')[2]}" + ", with probabilities" * is_soft,
+        f"{table.path.name}: {len(table)} rows, {(num_answers > 0).sum()} of "
+        f"{has_text[first].sum()} texts have an answer in {where.partition('column ')[2]}"
+        + ", with probabilities"
+        * is_soft,
         f"learnt: {wins.sum()} gold labels, {len(chosen) - wins.sum()} answers, and "
         f"{len(bare[_UNLABELLED])} texts without a label",
     ]
+    if len(empty := np.flatnonzero(~has_text)):
+        line = table.lines[empty[0]]
+        notes.append(f"left out: {len(empty)} row(s) without a text, first line {line}")
     if len(bare[_OTHER]):
         notes.append(f"no label: {len(bare[_OTHER])} texts answered {declared.abstains!r}")
     if len(several):
@@ -333,7 +341,6 @@ def _joined(
             name: [
                 {**dict(zip(columns_of_text, texts[first[i]], strict=True)), **of_text[i]}
                 for i in part
-                if texts[first[i]][0].strip()
             ]
             for name, part in bare.items()
         },

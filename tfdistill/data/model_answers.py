@@ -18,8 +18,7 @@ from tfdistill.tasks.answer_cells import UNANSWERED, read_answers
 ANSWER, GOLD, COUNT = "model_answer", "gold_label", "count"
 """Columns of the files that `quickstart` writes: the answer, a gold label, requests of the text."""
 
-
-_MOST = 10**9  # requests of a text
+_MOST = 2**53  # requests of a text
 
 
 def counts_of(cells: Sequence[Any], where: Sequence[str]) -> np.ndarray:
@@ -27,8 +26,8 @@ def counts_of(cells: Sequence[Any], where: Sequence[str]) -> np.ndarray:
     counts = soft_label_values.numbers(cells, lambda row: where[row], COUNT)
     bad = np.flatnonzero((counts < 1) | (counts > _MOST) | (counts % 1 > 0))
     if len(bad):
-        expected, received = f"a whole number from 1 to {_MOST:,}", repr(cells[bad[0]])
-        raise errors.DataError(f"{where[bad[0]]}, {COUNT!r}", expected, received)
+        place, received = f"{where[bad[0]]}, {COUNT!r}", repr(cells[bad[0]])
+        raise errors.DataError(place, "a whole number, at least 1", received)
     return counts
 
 
@@ -39,7 +38,7 @@ class ModelAnswers:
     # int32 (n,): a class, `UNANSWERED`, or `ABSTAINED` where the model says that it knows none.
     classes: np.ndarray
     gold: np.ndarray  # int32 (n,): a class, `UNANSWERED` where no gold label is known
-    counts: np.ndarray | None  # int32 (n,): requests of each text, None where nobody counted
+    counts: np.ndarray | None  # int64 (n,): requests of each text, None where nobody counted
     note: str = ""  # about answers that are no label, for a person
     answered_by: str | None = None  # the model, with its version
 
@@ -100,6 +99,7 @@ def read_model_answers(
         read |= dict(zip(keys, rows, strict=True))
     lacking = (UNANSWERED, UNANSWERED, 1)
     values_of = [read.get(key, lacking) for key in soft_labels.example_keys(examples)]
-    classes, gold, counts = np.array(values_of, np.int32).reshape(-1, 3).T
-    counted_requests = counts if counted else None
-    return ModelAnswers(classes, gold, counted_requests, " ".join(notes), declared.answered_by)
+    values_read = np.array(values_of, np.int64).reshape(-1, 3)
+    classes, gold = values_read[:, :2].T.astype(np.int32)
+    counts = values_read[:, 2] if counted else None
+    return ModelAnswers(classes, gold, counts, " ".join(notes), declared.answered_by)
