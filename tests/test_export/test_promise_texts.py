@@ -4,6 +4,7 @@ import dataclasses
 from unittest import mock
 
 import pytest
+import tf_keras as keras
 
 import tfdistill
 from export.model.request import ExportRequest, check_promise
@@ -65,10 +66,12 @@ def test_data_leaves_the_same_texts_out_of_its_promise(folder, toy_vocab_file, m
     assert data.promise_examples().texts == PROMISE[1:]
     data = dataclasses.replace(data, augmented_examples=changed(data.task))
     assert data.promise_examples().texts == PROMISE[-1:]
-    request = ExportRequest(None, "m.tflite", data=data, lengths=(8,))
+    request = ExportRequest(keras.Sequential(), "m.tflite", data=data, lengths=(8,))
     assert request.promise_answers.classes.tolist() == [1] and len(request.promise_on) == 1
     # The answers belong to the texts of the data, not to others.
-    other = ExportRequest(None, "m.tflite", data=data, promise_on=data.dev, lengths=(8,))
+    other = ExportRequest(
+        keras.Sequential(), "m.tflite", data=data, promise_on=data.dev, lengths=(8,)
+    )
     assert other.promise_answers is None
     answers, rows = request.promise_answers, data.dev.encoded
     with pytest.raises(errors.DataError, match="one for each of the 6 texts of promise_on, rec"):
