@@ -149,7 +149,7 @@ def _evaluate_agreements(args: argparse.Namespace, settings: config.DataConfig) 
         assert answers is not None
         answered_rows = np.flatnonzero(answers.classes != answer_cells.UNANSWERED)
         if not len(answered_rows):
-            raise errors.DataError(f"--answers {path}", "texts that are new to the run", "none")
+            raise errors.DataError(f"--answers {path}", "answers to texts new to the run", "none")
         encoded, tested = model.encode(texts.select(answered_rows), settings), []
         if isinstance(model, inputs.ExportedSource):
             tested = model.agreements_again(answers.classes[answered_rows], encoded, task)
