@@ -51,7 +51,7 @@ class _HelpAll(argparse.Action):
 
     def __call__(self, parser: Any, *_: Any) -> None:
         """Prints the help of the parser that was given ``--help-all``."""
-        parser._print_message(parser.format_help_all(), sys.stdout)
+        sys.stdout.write(parser.format_help_all())
         parser.exit()
 
 
@@ -99,6 +99,10 @@ class Parser(argparse.ArgumentParser):
             "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS,
             help="show all options and exit",
         )  # fmt: skip
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Writes a message; argparse would pass over a full disk."""
+        (file or sys.stderr).write(message)
 
     def format_help(self) -> str:
         """Returns what ``--help`` prints: the usual options, or all where none are named."""
