@@ -10,6 +10,7 @@ import pytest
 
 import export
 from export.checking.outputs import model_logits
+from export.conversion import quantize
 from export.model import heads
 from export.model.request import ExportRequest
 from export.trials import size_steps, sizing, trial
@@ -240,6 +241,15 @@ def test_a_table_of_4_bits_two_factors_and_fewer_words_passes_the_guard(fit, onl
     assert card.parity is not None and card.parity.inputs == "real"
     assert card.model.size_bytes == (folder / "model.tflite").stat().st_size
     assert choice.file_metric == card.parity.file_metrics["accuracy"]
+
+
+def test_the_largest_error_of_one_text_refuses_nothing(fit, only_step, monkeypatch):
+    for name in (INT8, INT4):
+        offered = quantize.quantization(name)
+        bounds = dataclasses.replace(offered.bounds, max_error=1e-9)
+        monkeypatch.setitem(quantize._BY_NAME, name, dataclasses.replace(offered, bounds=bounds))
+    parity = fit(10_000, max_drop=0.9, or_nearest=True).manifest.parity
+    assert parity is not None and 1e-9 * parity.output_rms < parity.max_abs_error
 
 
 def test_a_model_near_chance_is_refused_before_anything_is_tried(wide, requested, attempts):
