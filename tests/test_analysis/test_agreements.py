@@ -4,7 +4,8 @@ from scipy import special, stats
 from test_analysis.test_promises import DRAWS, KIND, examples_of
 
 from tfdistill import analysis, errors
-from tfdistill.data.model_answers import ABSTAINED, UNANSWERED, ModelAnswers
+from tfdistill.data.model_answers import ModelAnswers
+from tfdistill.tasks.answer_cells import ABSTAINED, UNANSWERED
 from tfdistill.tasks.encoded import UNLABELLED
 
 

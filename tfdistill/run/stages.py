@@ -60,8 +60,8 @@ def _resolved(
     if stage.temperature is None:
         chosen["temperature"] = 1.0 if answers is None else _sharpening(lesson, *answers)
     cut = kept_layers is not None and lesson.same_tokens
-    if stage.learning_rate is None and cut and isinstance(lesson.teacher, keras.Model):
-        assert answers is not None
+    cut = cut and isinstance(lesson.teacher, keras.Model)
+    if stage.learning_rate is None and cut and answers is not None:
         missed = _missed(*answers, student)
         chosen["learning_rate"] = config.joint_rate(models.config_of(student).hidden_size, missed)
         _log.info(
