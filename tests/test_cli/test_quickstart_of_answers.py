@@ -7,16 +7,11 @@ import re
 import numpy as np
 import pytest
 import toys
+from test_cli.test_few_rows import FILL, WORDS
 
 from tfdistill import config, models
 from tfdistill.data import from_config, model_answers
 
-WORDS = {
-    "music": ("song", "tune", "band", "play"),
-    "weather": ("rain", "sun", "wind", "snow"),
-    "alarm": ("wake", "bell", "clock", "ring"),
-}
-FILL = ("please", "now", "the", "it", "then", "we", "a", "to")
 SHAPE = models.EncoderConfig(
     num_layers=2, hidden_size=16, num_heads=2, intermediate_size=32, vocab_size=200,
     max_positions=32,

@@ -44,7 +44,7 @@ def largest(
     The budget is that of one inference, and of the file in units of 1,000,000 bytes; None for any.
     Of `formats`, which are quantizations, it takes the one that holds the part worth most, the
     first of equals: twice as many weights in four bits are worth more than those in eight.
-    `options` are those of `_largest`.
+    `options` are those of `largest_in`.
 
     Reference: Dettmers and Zettlemoyer 2023, The case for 4-bit precision, arXiv 2212.09720.
     """
@@ -52,7 +52,7 @@ def largest(
     for quantize in formats:
         try:
             budget = {"latency_ms": latency_ms, "size_mb": size_mb}
-            fits.append(_largest(teacher, quantize=quantize, **budget, **options))
+            fits.append(largest_in(teacher, quantize=quantize, **budget, **options))
         except errors.ConfigError as error:
             refusal = error
     if refusal is not None and not fits:
@@ -60,7 +60,7 @@ def largest(
     return max(fits, key=lambda fit: fit.student.worth)
 
 
-def _largest(
+def largest_in(
     teacher: models.EncoderConfig,
     *,
     latency_ms: float | None,

@@ -146,7 +146,9 @@ def _execute(args: argparse.Namespace) -> None:
     if faults or args.model is None:
         raise errors.ConfigError("\n".join(faults))
     plan.model(args.model, "model", hub=False)
-    further = _check_data(args)
+    from tfdistill.commands import export_data
+
+    further = export_data.check(args)
     request = export_reuse.request_of(args, named)
     if (checked := export_reuse.checked_file(args, named, request)) is not None:
         folder, card = checked
@@ -159,28 +161,6 @@ def _execute(args: argparse.Namespace) -> None:
     ):
         _export(args, target, layers, further)
         export_reuse.record(target, request)
-
-
-def _check_data(args: argparse.Namespace) -> list[str]:
-    """Refuses data that the model does not fit; returns what the command says of both at its end.
-
-    Only what is read quickly: the files of the data, and headers of weights.
-    """
-    if args.task is None:
-        if args.android is not None and config.data_of_run(args.model) is None:
-            remedy = "Add --data FILE, the labelled texts of the model."
-            received = "neither data nor a run"
-            raise errors.ConfigError("--android", "a task with texts", received, remedy)
-        return []
-    if args.data is not None:
-        plan.existing(args.data, "--data", hub=False)
-    described = options.data_of(args, model=args.model)
-    settings = plan.check_data(described, ["dev"], may_hide_labels=True)
-    if args.data is None:
-        return []
-    from tfdistill.commands import export_data
-
-    return export_data.check_fit(args.model, settings)
 
 
 def _usual_quantize(model: str | None) -> str:

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import argparse
 import pathlib
 import shlex
 import sys
 
 from tfdistill import config, errors, weights
-from tfdistill.commands import base, quickstart, quickstart_plan, quickstart_recipe
+from tfdistill.commands import base, options, plan, quickstart, quickstart_plan, quickstart_recipe
 from tfdistill.data import from_config
 from tfdistill.data.labelled_file import LabelledFile
 from tfdistill.results import quantities
 from tfdistill.weights import Checkpoint
+
+
+def check(args: argparse.Namespace) -> list[str]:
+    """Refuses data that the model does not fit; returns what the command says of both at its end.
+
+    Only what is read quickly: the files of the data, and headers of weights.
+    """
+    if args.task is None:
+        if args.android is not None and config.data_of_run(args.model) is None:
+            remedy = "Add --data FILE, the labelled texts of the model."
+            received = "neither data nor a run"
+            raise errors.ConfigError("--android", "a task with texts", received, remedy)
+        return []
+    if args.data is not None:
+        plan.existing(args.data, "--data", hub=False)
+    described = options.data_of(args, model=args.model)
+    settings = plan.check_data(described, ["dev"], may_hide_labels=True)
+    return [] if args.data is None else check_fit(args.model, settings)
 
 
 def check_fit(model: str, settings: config.DataConfig) -> list[str]:

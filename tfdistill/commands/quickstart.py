@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tfdistill.data.labelled_file import LabelledFile
 
 _DATA = "data"
-_MOST_LABELS = 12  # that are listed
 _COLUMNS = ("text_column", "pair_column", "label_column", "label_separator")
 _NAMED = (*_COLUMNS, "offsets")
 _ANSWERS = ("answer_column", "answered_by", "learn", "abstains", "drop_suspects")
@@ -195,7 +194,9 @@ def _plan(
     bounded = args.latency_ms is not None or args.size_mb is not None
     data = read(few=not (trained or bounded or args.answers))
     findings = _findings(data)
-    _say([*data.notes[:-1], _label_note(data)])
+    flags = base.Parser()
+    _arguments(flags)
+    _say(map(flags.in_options, [*data.notes[:-1], data.label_note]))
 
     from tfdistill import weights
     from tfdistill.commands import quickstart_plan, quickstart_recipe
@@ -291,27 +292,6 @@ def _findings(data: LabelledFile, settings: config.DataConfig | None = None) -> 
     findings = analysis.check_data(data.task, train, dev)
     findings.check()
     return findings
-
-
-def _label_note(data: LabelledFile) -> str:
-    """The labels with their counts, the most frequent first; of a regression the range."""
-    traits = data.task.traits
-    gold = [examples.labels for examples in data.sets.values() if examples.labels is not None]
-    labels, names = np.concatenate(gold), list(data.task.labels)
-    if traits.one_number:
-        return f"labels: {labels.min():g} to {labels.max():g}, median {np.median(labels):g}"
-    if traits.many_classes:
-        counts = labels.sum(axis=0).astype(int)
-    else:
-        every = np.concatenate(list(labels)) if traits.over_tokens else labels
-        counts = np.bincount(every, minlength=len(names))
-    what = "labels"
-    if types := [i for i, name in enumerate(names) if traits.over_tokens and name[:2] == "B-"]:
-        what, counts, names = "entities", counts[types], [names[i][2:] for i in types]
-    order = np.argsort(-counts, kind="stable")
-    shown = [f"{names[i]} {counts[i]:,}" for i in order[:_MOST_LABELS]]
-    more = len(order) - len(shown)
-    return f"{what}: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
 
 
 def _recall_note(data: LabelledFile, min_recall: float | None) -> list[str]:

@@ -5,6 +5,7 @@ and reports every fault at once, with the nearest valid key for a misspelt one. 
 in `tfdistill.run` see these classes; everything below takes plain arguments.
 """
 
+from tfdistill.config.answers import AnswersConfig, ModelAnswersConfig
 from tfdistill.config.inputs import (
     RECIPE_SHA256,
     SPLIT_FILE,
@@ -17,7 +18,6 @@ from tfdistill.config.inputs import (
     saved_recipe,
     usual_max_length,
 )
-from tfdistill.config.model_answers import ModelAnswersConfig
 from tfdistill.config.recipe import Recipe, labels_alone, usual_lengths, with_baseline
 from tfdistill.config.recipe_files import (
     ENVIRONMENT_FILE,
@@ -33,7 +33,6 @@ from tfdistill.config.recipe_files import (
 from tfdistill.config.sections import (
     BUILT_IN_DATA,
     STARTS,
-    AnswersConfig,
     AugmentConfig,
     BenchmarkConfig,
     DataConfig,

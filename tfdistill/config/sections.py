@@ -11,7 +11,7 @@ import pydantic
 
 from tfdistill import errors
 from tfdistill.config import short_forms
-from tfdistill.config.model_answers import ModelAnswersConfig
+from tfdistill.config.answers import AnswersConfig, ModelAnswersConfig
 from tfdistill.config.schema import Section, Seed, Tokens, Width, described, each_once
 from tfdistill.config.short_forms import Choice, Quantize, is_checkpoint, is_pruned, parse_pruned
 from tfdistill.config.training import FineTuneConfig, PathText, TeacherPretrainConfig
@@ -230,35 +230,6 @@ class ShapeConfig(Section):
         """The sizes that are given, by field of the model's configuration."""
         values = {name: getattr(self, name) for name in ShapeConfig.model_fields}
         return {name: value for name, value in values.items() if value is not None}
-
-
-class AnswersConfig(Section):
-    """Files with a teacher's answers; a plain list names the files.
-
-    Several files are an ensemble: the mean of their probabilities, each of logits divided by its
-    temperature. With `missing: gold` a text that a file leaves out is learnt from its gold label
-    alone, and one without a label is dropped.
-    """
-
-    files: tuple[PathText, ...] = described(
-        ..., "a teacher's answers to the texts: .jsonl, .csv or .parquet", min_length=1
-    )
-    temperatures: tuple[Annotated[float, pydantic.Field(gt=0)], ...] = ()
-    missing: Literal["refuse", "gold"] = "refuse"
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _listed(cls, values: Any) -> Any:
-        return {"files": values} if isinstance(values, (list, tuple)) else values
-
-    @pydantic.model_validator(mode="after")
-    def _one_temperature_each(self) -> AnswersConfig:
-        if self.temperatures and len(self.temperatures) != len(self.files):
-            expected = f"one for each of the {len(self.files)} files"
-            raise ValueError(
-                errors.explain("temperatures", expected, f"{len(self.temperatures)} of them")
-            )
-        return self
 
 
 class TeacherConfig(ShapeConfig):
