@@ -217,6 +217,14 @@ def test_the_label_of_gold_is_never_passed_over_for_another_column(path):
         read(path, rows, answer_column="model", labels=GOLD)
 
 
+def test_a_score_that_is_no_probability_makes_no_answers(path):
+    rows = [{"text": text(n), "label": GOLD[n % 3], "score": n / 60} for n in range(60)]
+    assert read(path, [{**row, "score": 40 * row["score"]} for row in rows]) is None
+    assert read(path, [{**row, "score": "good"} for row in rows]) is None
+    with pytest.raises(errors.ConfigError, match="gold labels, add --label-column label"):
+        read(path, rows)
+
+
 def test_a_score_below_an_equal_share_makes_no_other_label_more_likely(path):
     rows = [{"text": text(n), "label": GOLD[n % 3], "score": 0.1} for n in range(60)]
     cells = read(path, rows, labels=GOLD).cells[2]

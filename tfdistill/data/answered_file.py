@@ -26,7 +26,7 @@ from tfdistill.tasks.label_kinds import label_order
 KIND = "classification"
 NOTES = "model_answers.json"
 """Beside the sets: what the file of the answers held, a sentence each."""
-_PROBABILITIES, _SCORE, _BY = "probabilities", "score", "answered_by"
+_PROBABILITIES, _LABEL, _SCORE, _BY = "probabilities", "label", "score", "answered_by"
 _UNLABELLED, _OTHER = "unlabelled", "other"
 _LISTED = 10  # answers in a remedy
 _SURE = 0.999  # probability: an answer of more is no soft one
@@ -128,6 +128,9 @@ def read_answered_file(
     if column is None:
         return None
     raw = columns.read_columns(path, (column.split(".")[0], _PROBABILITIES, _SCORE, COUNT, _BY))
+    beside_score = column != declared.answer_column and column == _LABEL
+    if beside_score and not (declared.model_fields_set or labels or _may_be_shares(raw)):
+        return None  # a table whose scores count something else
     where = tables.Places(raw, column)
     makers: dict[str, int] = {}  # first row of each
     for row, cell in enumerate(raw.values.get(_BY, ())):
@@ -151,6 +154,7 @@ def read_answered_file(
         often = sorted({*texts}, key=lambda name: (-texts.count(name), name))[:_LISTED]
         expected = "gold labels, columns probabilities.LABEL, or --labels"
         remedy = f"Name them all: --labels {','.join(often)}."
+        remedy += " If they are gold labels, add --label-column label." if beside_score else ""
         raise errors.ConfigError(f"labels of {path}", expected, "answers alone", remedy)
     if unknown := gold_names - {*ordered}:
         place = tables.Places(raw, roles.label)[min(map(gold_cells.index, unknown))]
@@ -194,12 +198,20 @@ def _answer_column(
         raise errors.ConfigError("--answer-column", expected, repr(declared.answer_column), remedy)
     if any(name.split(".")[0] == _PROBABILITIES for name in names):
         return _PROBABILITIES
-    if {"label", _SCORE} <= {*names} and gold is None:
-        return "label"
+    if {_LABEL, _SCORE} <= {*names} and gold is None:
+        return _LABEL
     if declared.model_fields_set or labels:
         remedy = "Name their column with --answer-column."
         raise errors.ConfigError(f"{path}", "answers of a model", "none that are named", remedy)
     return None
+
+
+def _may_be_shares(raw: tables.DataTable) -> bool:
+    """Whether the scores are probabilities, and not votes or stars."""
+    try:
+        return all(0 <= float(cell) <= 1 for cell in map(text_of, raw.values[_SCORE]) if cell)
+    except ValueError:
+        return False
 
 
 def _roles(
