@@ -5,6 +5,7 @@ import types
 
 import numpy as np
 import pytest
+import tf_keras as keras
 import toys
 
 from tfdistill import config, errors, models, results, run, training
@@ -212,6 +213,33 @@ def test_rate_and_steps_follow_from_the_width_unless_they_are_named(shape, rate,
     assert (usual.learning_rate, usual.min_steps) == (rate, steps)
     named = config.new_stage("joint", learning_rate=1e-5, min_steps=None)
     assert stages.by_width(named, shape) == named
+
+
+def test_a_student_near_its_teacher_takes_smaller_steps(monkeypatch):
+    random = np.random.default_rng(0)
+    answers = {"teacher": random.normal(size=(20, 3)) * (1, 2, 3)}
+    answers["student"] = answers["teacher"] + random.normal(size=(20, 3)) / 2
+    teacher, student = (keras.Sequential(name=name) for name in answers)
+    shape = models.preset("bert_tiny").replace(hidden_size=384)
+    monkeypatch.setattr(stages.training, "predict_logits", lambda model, dev: answers[model.name])
+    monkeypatch.setattr(stages.models, "config_of", lambda model: shape)
+    data = types.SimpleNamespace(of_task=types.SimpleNamespace(dev=None))
+    lesson = types.SimpleNamespace(teacher=teacher, teacher_data=data, same_tokens=True)
+
+    missed = varied = 0.0
+    for row in range(20):
+        for column in range(3):
+            mean = sum(answers["teacher"][:, column]) / 20
+            varied += (answers["teacher"][row, column] - mean) ** 2
+            missed += (answers["teacher"][row, column] - answers["student"][row, column]) ** 2
+
+    def rate(layers=(0,), **named):
+        stage = config.new_stage("joint", temperature=1.0, **named)
+        return stages._resolved(stage, lesson, student, layers).learning_rate
+
+    assert rate() == pytest.approx(3e-4 * (3 * missed / varied) ** 2) and rate() < 2e-4
+    assert rate(learning_rate=2e-4) == 2e-4 and rate(layers=None) == 3e-4
+    assert rate(compress={"method": "quantize"}) == 3e-4  # which changes the student first
 
 
 def test_layers_are_chosen_in_one_place_alone(data_dir):

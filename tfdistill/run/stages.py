@@ -24,7 +24,6 @@ from tfdistill.training import multi_worker, optimizers, precision
 _log = logging.getLogger(__name__)
 
 SETTINGS = "distillation.json"
-_KEPT_WORDS = (("word_embeddings", 0.0),)
 
 
 def by_width(
@@ -59,9 +58,9 @@ def _resolved(
     answers = _answers(lesson) if answered else None
     if stage.temperature is None:
         chosen["temperature"] = 1.0 if answers is None else _sharpening(lesson, *answers)
-    cut = kept_layers is not None and lesson.same_tokens
-    cut = cut and isinstance(lesson.teacher, keras.Model)
-    if stage.learning_rate is None and cut and answers is not None:
+    cut = kept_layers is not None and lesson.same_tokens and stage.compress is None
+    open_rate = stage.learning_rate is None and isinstance(lesson.teacher, keras.Model)
+    if cut and open_rate and answers is not None:
         missed = _missed(*answers, student)
         chosen["learning_rate"] = config.joint_rate(models.config_of(student).hidden_size, missed)
         _log.info(
@@ -296,7 +295,6 @@ def build_stage(
         optimizers.build(stage, updates),
         loss_weights=stage.loss_weights or None,
         gradient_accumulation=stage.gradient_accumulation,
-        lr_multipliers=_KEPT_WORDS if _keeps_words(lesson, student, kept_layers) else None,
         dropout=not noisy,
     )
     fit = functools.partial(training.fit, distiller, train, epochs=epochs)
@@ -315,20 +313,6 @@ def build_stage(
         lambda folder, description: fit(folder=folder, description=description),
         distiller.projections,
     )
-
-
-def _keeps_words(lesson: Lesson, student: keras.Model, kept_layers: tuple[int, ...] | None) -> bool:
-    """Whether the word vectors stay those of the teacher, whose vocabulary was cut.
-
-    Most of its pieces occur in no training text: where the others move, they no longer fit.
-    """
-    if kept_layers is None or not isinstance(lesson.teacher, keras.Model):
-        return False
-    widths = {models.config_of(model).hidden_size for model in (student, lesson.teacher)}
-    keeps = len(widths) == 1 and lesson.data.of_task.settings.cut is not None
-    if keeps:
-        _log.info("The word vectors are not trained: most pieces occur in no training text.")
-    return keeps
 
 
 def _transfer(
