@@ -540,6 +540,28 @@ def test_minutes_take_steps_of_the_student_away(recipe_of):
             quickstart_plan.bound_steps(proposal, parts, 2)
 
 
+def test_a_size_is_filled_in_four_bits_and_a_run_that_is_continued_keeps_its_format(
+    recipe_of, monkeypatch
+):
+    shape = models.preset("minilm_6l_384d").replace(vocab_size=5000)
+    sets = {"train": range(99), "dev": range(20), "test": range(20)}
+    data = types.SimpleNamespace(task=synthetic.TASK, sets=sets)
+    drafted = quickstart_plan.QuickstartPlan(data, recipe_of(), {}, (), shape, np.full(99, 8))
+    args = types.SimpleNamespace(
+        answers=None, student=None, latency_ms=None, size_mb=5.0, max_minutes=None,
+        teacher="x", device="host", serial=None, binary=None, binary_sha256=None,
+    )  # fmt: skip
+    planned = quickstart_plan.within(drafted, args, None)
+    assert planned.recipe.export.quantize == "dynamic_wi4_afp32_block32"
+    assert planned.recipe.export.also_quantize == ("dynamic_wi4_afp32_block32",)
+    assert planned.size_bytes <= 5e6 and planned.student.num_layers >= 5
+    assert any("needs LiteRT 2.1" in note for note in planned.notes)
+
+    monkeypatch.setattr(config, "saved_recipe", lambda folder: planned.recipe)
+    again = quickstart_plan.within(drafted, args, pathlib.Path("run"))
+    assert again.recipe.export == planned.recipe.export
+
+
 def test_a_run_with_a_budget_is_continued_from_wherever_it_ended(inputs, tmp_path, began):
     arguments = command(inputs, "--size-mb", "1", out=tmp_path / "out")
     assert cli.main(arguments) == 1
