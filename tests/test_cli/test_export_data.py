@@ -128,6 +128,7 @@ def test_a_run_matches_outputs_without_names_too(folder):
         ("named", None, "", ["at least 40 different texts, received 3"]),
         ("empty", [("x", "yes"), ("y", "no")], "", ["config.json"]),
         ("named", [("x", "yes"), ("y", "no")], "--label-column mood", ["'mood'"]),
+        ("named", [("x", "yes"), ("y", "no")], "--answered-by gpt", ["--promise-on FILE too"]),
     ],
 )
 def test_files_of_other_answers_are_refused_before_anything_is_converted(

@@ -99,3 +99,7 @@ def test_newer_answers_tell_that_an_agreement_is_kept_or_broken_or_neither(shipp
     (folder / "export" / "model.json").write_bytes((BUNDLE / "model.json").read_bytes())
     code, _, err = evaluated(folder, capsys, kept=agreeing)
     assert code == 2 and "--answers: expected a file with agreements" in err
+    named = ["--task", "own", "--data-dir", str(folder), "--text-column", "text"]
+    named += ["--label-column", "label", "--answer-column", "said"]
+    assert cli.main(["evaluate", str(folder / "export"), *named]) == 2
+    assert "--answer-column: expected --answers FILE beside it" in capsys.readouterr().err

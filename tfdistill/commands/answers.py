@@ -74,6 +74,8 @@ def _evaluate(args: argparse.Namespace) -> None:
         declared = {"model_answers": settings.model_answers or config.ModelAnswersConfig()}
         settings = plan.with_answers(args, settings.model_copy(update=declared))
         return _evaluate_agreements(args, settings)
+    if args.answer_column is not None:
+        raise errors.ConfigError("--answer-column", "--answers FILE beside it", "none", "Add it.")
     from tfdistill.data import batches, from_config, unlabelled
     from tfdistill.run import inputs
     from tfdistill.tasks import decoding

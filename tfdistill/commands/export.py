@@ -308,6 +308,11 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
     for option in ("measure", "threads"):
         if getattr(args, option) is not None:
             yield errors.explain(f"--{option}", "--list too", "none")
+    if args.promise_on is None and options.section_of(args, "data.model_answers"):
+        of_run = config.data_of_run(args.model)
+        if of_run is None or of_run.promise_on is None:
+            expected = "--promise-on FILE too, whose texts the model answered"
+            yield errors.explain("--answer-column, --answered-by", expected, "none")
     automatic = args.quantize == export_job.AUTO
     if automatic and list(args.devices.items()) != [("cpu", None)]:
         yield errors.explain("--for", "cpu with --quantize auto", ", ".join(args.devices))
