@@ -145,3 +145,53 @@ def test_what_cannot_be_made_quantization_aware_and_ranges_never_learnt_say_why(
         compress.quantize_aware(quantized.plain, layers=["block_*"])
     with pytest.raises(errors.ConfigError, match=r"compress\.observe"):
         compress.check_ranges(compress.quantize_aware(quantized.plain))
+
+
+def test_4_bits_are_blocks_of_15_numbers_whose_scale_the_largest_gives():
+    random = np.random.default_rng(0)
+    matrix = random.normal(size=(64, 3)).astype(np.float32)
+    matrix[32:, 1] = 0
+    want = np.empty_like(matrix)
+    for column in range(3):
+        for start in (0, 32):
+            block = matrix[start : start + 32, column]
+            scale = float(tf.cast(tf.cast(np.abs(block).max() / 7, tf.bfloat16), tf.float32))
+            for row, value in enumerate(block):
+                steps = min(7, max(-7, round(value / scale))) if scale else 0
+                want[start + row, column] = scale * steps
+
+    grid = ranges.BlockGrid(axis=0)
+    variable = tf.Variable(matrix)
+    with tf.GradientTape() as tape:
+        rounded = grid(variable, True, {})
+        loss = tf.reduce_sum(rounded * rounded)
+
+    np.testing.assert_array_equal(rounded, want)
+    np.testing.assert_array_equal(grid(want, False, {}), want)  # rounded, it stays as it is
+    np.testing.assert_array_equal(ranges.BlockGrid(axis=-1)(matrix.T, False, {}), want.T)
+    np.testing.assert_array_equal(tape.gradient(loss, variable), 2 * want)  # straight through
+
+
+def test_a_model_of_4_bits_trains_and_gives_a_plain_one_that_answers_alike():
+    wide = models.EncoderConfig(
+        vocab_size=200, hidden_size=32, num_layers=1, num_heads=2, intermediate_size=64
+    )
+    plain = toys.classifier(wide, seed=2)
+    aware = compress.quantize_aware(plain, bits=4)
+    before = aware(BATCH).numpy()
+    assert not np.allclose(before, plain(BATCH), atol=1e-3)
+    rounded = {layer.name for layer in aware.layers if isinstance(layer, quantization_aware.OnGrid)}
+    assert {"word_embeddings", "layer_0_query", "layer_0_output"} <= rounded
+    assert not {"position_embeddings", "classifier"} & rounded  # 96 numbers: the file leaves them
+    assert {w.name for w in aware.trainable_weights} == {w.name for w in plain.trainable_weights}
+
+    distiller = distillers.LogitDistiller(plain, aware, objective="logit_mse")
+    distiller.compile(training.adamw(1e-3, total_steps=12, schedule="linear"))
+    for _ in range(12):
+        distiller.train_step((BATCH,))
+
+    stripped = compress.strip(aware)
+    assert not compress.is_quantize_aware(aware)
+    assert [w.name for w in stripped.weights] == [w.name for w in plain.weights]
+    np.testing.assert_array_equal(aware(BATCH), stripped(BATCH))
+    assert np.abs(aware(BATCH) - plain(BATCH)).mean() < np.abs(before - plain(BATCH)).mean()

@@ -246,3 +246,16 @@ def test_pruned_and_clustered_files_are_small_once_compressed(student, aware, tm
     dynamic, static = "dynamic_wi8_afp32", "static_wi8_ai8"
     assert zipped(pruned, dynamic) < zipped(student, dynamic) - 0.4 * 9216
     assert zipped(clustered, static) < zipped(aware, static) - 0.35 * 9216
+
+
+@pytest.mark.slow
+def test_a_file_of_4_bits_loses_nothing_of_a_model_that_was_trained_with_them(lively, tmp_path):
+    """Normalizations before a product are rounded with it; activations are while the file runs."""
+    plain = lively(models.build_classifier(CONFIG.replace(num_layers=2), 3))
+    parity = {}
+    for model in (plain, compress.strip(compress.quantize_aware(plain, bits=4))):
+        for quantize in ("dynamic_wi4_afp32_block32", "dynamic_wi8_afp32"):
+            path = tmp_path / str(len(parity)) / "model.tflite"
+            parity[model is plain, quantize] = written(model, path, quantize=quantize).sqnr_db
+    before, in_8_bits, after, _ = parity.values()
+    assert before < 25 < in_8_bits < after

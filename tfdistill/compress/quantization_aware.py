@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -20,7 +20,8 @@ from tensorflow_model_optimization.python.core.quantization.keras import (
 
 from tfdistill import errors, models
 from tfdistill.compress import ranges
-from tfdistill.compress.rebuild import check_encoder, is_quantize_aware, rebuilt
+from tfdistill.compress.rebuild import check_encoder, rebuilt
+from tfdistill.models import layers as model_layers
 
 # Attributes that hold a layer's matrix, by kind of layer.
 _MATRICES: dict[type, str] = {
@@ -29,6 +30,14 @@ _MATRICES: dict[type, str] = {
     models.PositionEmbedding: "embeddings",
     keras.layers.Embedding: "embeddings",
 }
+# A converter sees through these.
+_MOVING = (
+    models.Dropout,
+    model_layers.FirstToken,
+    model_layers.FlattenTokens,
+    model_layers.UnflattenTokens,
+)
+SMALLEST_IN_BLOCKS = 1024  # numbers of a matrix
 # Layers whose result an int8 file stores. Tables are rounded themselves, and what only moves
 # numbers about needs no range of its own.
 _ROUNDED = (
@@ -86,6 +95,44 @@ class LayerRanges(quantize_config.QuantizeConfig):
         return {"matrix": self.matrix, "output": self.output}
 
 
+class KernelGrid(LayerRanges):
+    """A kernel, (in, out), rounded to 4 bits in blocks down its columns; of a table its rows.
+
+    `norm` is the normalization whose output the kernel multiplies, or None.
+    """
+
+    def __init__(self, *, matrix: str | None, norm: keras.layers.Layer | None) -> None:
+        super().__init__(matrix=matrix, output=matrix is None)
+        self.norm = norm
+
+    def get_weights_and_quantizers(self, layer: keras.layers.Layer) -> list[tuple[Any, Any]]:
+        """Returns the kernel and what rounds it."""
+        return [(layer.kernel, ranges.BlockGrid(0, self.norm))] if self.matrix else []
+
+    def get_output_quantizers(self, layer: keras.layers.Layer) -> list[Any]:
+        """Returns what rounds the rows that are looked up."""
+        return [ranges.BlockGrid(-1)] if self.output else []
+
+
+class OnGrid(quantize_wrapper.QuantizeWrapperV2):
+    """A built layer that computes with its matrix in 4 bits, under the layer's own name."""
+
+    def __init__(self, layer: keras.layers.Layer, norm: keras.layers.Layer | None) -> None:
+        # The wrapper will hand the layer rounded tensors in place of its variables.
+        self._variables = list(layer.weights)
+        kernel = "kernel" if isinstance(layer, keras.layers.Dense) else None
+        self._grid = ranges.BlockGrid(-1 if kernel is None else 0, norm)
+        super().__init__(layer, KernelGrid(matrix=kernel, norm=norm), name=layer.name)
+
+    def stripped(self) -> keras.layers.Layer:
+        """Returns the layer with its matrix rounded, as the file stores it."""
+        values = [
+            self._grid(variable, False, weights={}) if variable.shape.rank == 2 else variable
+            for variable in self._variables
+        ]
+        return rebuilt(self.layer, self.input_shape, [np.asarray(value) for value in values])
+
+
 class Quantized(quantize_wrapper.QuantizeWrapperV2):
     """A built layer that rounds its matrix and its output, under the layer's own name."""
 
@@ -130,7 +177,9 @@ class Quantized(quantize_wrapper.QuantizeWrapperV2):
         return super().call(inputs, training, **kwargs)
 
 
-def quantize_aware(classifier: keras.Model, *, layers: Sequence[str] = ("*",)) -> keras.Model:
+def quantize_aware(
+    classifier: keras.Model, *, layers: Sequence[str] = ("*",), bits: Literal[8, 4] = 8
+) -> keras.Model:
     """Copies a model into one that computes as its int8 file will.
 
     Matrices of Dense layers and the tables are rounded to int8 (symmetric, a scale for each
@@ -139,12 +188,18 @@ def quantize_aware(classifier: keras.Model, *, layers: Sequence[str] = ("*",)) -
     maxima. Training also moves the weights so that they suffer little from the rounding. Ranges
     that were never learnt are not guessed: train the model, or `observe` real batches.
 
-    A matrix that was pruned or clustered before stays so: zeros stay zeros, and few different
-    numbers stay few.
+    A matrix that was pruned or clustered before stays so: zeros stay zeros, and with 8 bits few
+    different numbers stay few.
+
+    With 4 `bits` kernels and the word table are rounded as `ranges.BlockGrid` says, where the file
+    in dynamic_wi4_afp32_block32 rounds them: matrices of 1,024 numbers and more. Results stay
+    floats. `strip` then gives a plain model of the rounded matrices, which that file stores without
+    a further loss.
 
     Args:
       classifier: A float model of `tfdistill.models`; not changed.
       layers: Patterns of layer names, as for a shell; the others stay in float.
+      bits: Of a number of a matrix.
 
     Returns:
       The model, with the layer names and the inputs of `classifier`.
@@ -154,22 +209,67 @@ def quantize_aware(classifier: keras.Model, *, layers: Sequence[str] = ("*",)) -
         matches.
     """
     check_encoder(classifier, "quantization-aware training")
+    norms = {
+        one.name: rebuilt(one) for one in classifier.layers if isinstance(one, models.LayerNorm)
+    }
+    before = _norms_before(classifier) if bits == 4 else {}
+    num_wrapped = 0
 
     def wrap(layer: keras.layers.Layer) -> keras.layers.Layer:
-        copy = rebuilt(layer)
+        nonlocal num_wrapped
+        copy = norms.get(layer.name) or rebuilt(layer)
         matrix = next((name for kind, name in _MATRICES.items() if isinstance(layer, kind)), None)
         output = isinstance(layer, _ROUNDED)
         chosen = any(fnmatch.fnmatchcase(layer.name, pattern) for pattern in layers)
-        if not chosen or not (matrix or output):
-            return copy
-        return Quantized(copy, LayerRanges(matrix=matrix, output=output))
+        chosen = chosen and (_is_in_blocks(layer) if bits == 4 else bool(matrix or output))
+        num_wrapped += chosen
+        if chosen and bits == 4:
+            return OnGrid(copy, norms.get(before.get(layer.name, "")))
+        if chosen:
+            return Quantized(copy, LayerRanges(matrix=matrix, output=output))
+        return copy
 
     model = keras.models.clone_model(classifier, clone_function=wrap)
-    if not is_quantize_aware(model):
+    if not num_wrapped:
         raise errors.ConfigError(
             "layers", "patterns that match a layer, such as 'layer_0_*'", layers
         )
     return model
+
+
+def _norms_before(model: keras.Model) -> dict[str, str]:
+    """Dense layer -> the normalization whose output it multiplies in the file, by name.
+
+    A file of a classifier of whole texts has no product of the last query and all tokens: it is of
+    a slice of them.
+    """
+    head, last = models.read_head(model), models.config_of(model).num_layers - 1
+    sliced = "" if head.over_tokens or head.bare else f"layer_{last}_query"
+    before = {}
+    for layer in model.layers:
+        if not isinstance(layer, keras.layers.Dense) or layer.name == sliced:
+            continue
+        source = _sources(layer)[0]
+        while isinstance(source, _MOVING):
+            source = _sources(source)[0]
+        if isinstance(source, models.LayerNorm):
+            before[layer.name] = source.name
+    return before
+
+
+def _sources(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    return tf.nest.flatten(layer.inbound_nodes[0].inbound_layers)
+
+
+def _is_in_blocks(layer: keras.layers.Layer) -> bool:
+    """Whether a file in blocks of 4 bits rounds the matrix of a layer."""
+    if isinstance(layer, keras.layers.Dense):
+        width, size = layer.kernel.shape[0], np.prod(layer.kernel.shape)
+    elif isinstance(layer, models.WordEmbedding):
+        width, size = layer.output_dim, layer.input_dim * layer.output_dim
+    else:
+        return False
+    return width % ranges.BLOCK == 0 and size >= SMALLEST_IN_BLOCKS
 
 
 def observe(model: keras.Model, features: Iterable[Mapping[str, tf.Tensor]]) -> int:

@@ -24,6 +24,7 @@ from tensorflow_model_optimization.python.core.quantization.keras.collab_opts.pr
 
 _ACTIVE = threading.local()
 _BITS = 8
+BLOCK = 32
 MOST_CLUSTERS = 256
 MOMENTUM = 0.99  # of the moving average, once a hundred batches have been seen
 
@@ -82,6 +83,45 @@ class ActivationRange(quantizers.Quantizer):
     def get_config(self) -> dict[str, Any]:
         """Returns nothing: there is no choice."""
         return {}
+
+
+class BlockGrid(quantizers.Quantizer):
+    """A matrix in blocks of 32 numbers along `axis`, each of 4 bits, as a file stores them.
+
+    w -> s round(w / s) between -7 s and 7 s, s = max |w| / 7 of the block as a bfloat16, which the
+    litert-quantizer takes; the gradient passes straight through. A rounded matrix stays as it is.
+    A kernel behind a normalization is rounded times its gamma, by `norm`, as converters fold it.
+
+    Reference: Jacob et al. 2018, Quantization and Training of Neural Networks, arXiv 1712.05877.
+    """
+
+    def __init__(self, axis: int, norm: keras.layers.Layer | None = None) -> None:
+        self.axis, self.norm = axis, norm
+
+    def build(self, tensor_shape: Any, name: str, layer: keras.layers.Layer) -> dict[str, Any]:
+        """Adds nothing to the wrapper's weights."""
+        return {}
+
+    def __call__(
+        self, inputs: tf.Tensor, training: Any, weights: dict[str, Any], **kwargs: Any
+    ) -> tf.Tensor:
+        """Rounds `inputs`."""
+        return tf.grad_pass_through(self._rounded)(tf.convert_to_tensor(inputs))
+
+    def _rounded(self, values: tf.Tensor) -> tf.Tensor:
+        factors = tf.ones((1, 1)) if self.norm is None else self.norm.gamma[:, None]
+        ordered = tf.experimental.numpy.moveaxis(factors * values, self.axis, -1)
+        blocks = tf.reshape(ordered, [-1, BLOCK])
+        scales = tf.reduce_max(tf.abs(blocks), axis=1, keepdims=True) / 7
+        scales = tf.cast(tf.cast(scales, tf.bfloat16), values.dtype)
+        steps = tf.clip_by_value(tf.round(tf.math.divide_no_nan(blocks, scales)), -7, 7)
+        rounded = tf.reshape(scales * steps, tf.shape(ordered))
+        rounded = tf.experimental.numpy.moveaxis(rounded, -1, self.axis)
+        return tf.math.divide_no_nan(rounded, factors)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the axis."""
+        return {"axis": self.axis}
 
 
 class _Observed(quantizers.Quantizer):

@@ -67,7 +67,7 @@ class Recipe(Section):
         """Whether the last stage of the exported variant is quantization-aware training."""
         names = [name for variant in self.variants.values() for name in variant.stages]
         last = self.stages[names[-1]].compress if names else None
-        return last is not None and last.method == "quantize"
+        return last is not None and last.learns_ranges
 
     @pydantic.model_validator(mode="before")
     @classmethod

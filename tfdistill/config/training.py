@@ -217,7 +217,8 @@ class CompressConfig(Section):
     Attributes:
       method: "prune" prunes by magnitude to `sparsity`, from the share `begin` of the stage's steps
         to `end`; with "cluster" each matrix is made of `clusters` numbers; "quantize" is
-        quantization-aware training: the export as static_wi8_ai8 needs no calibration then.
+        quantization-aware training: with 8 `bits` the export as static_wi8_ai8 needs no calibration
+        then, with 4 that as dynamic_wi4_afp32_block32 loses nothing.
       teacher: The model that the stage learns from: "teacher", or "student", the float student as
         it enters the stage.
       layers: Patterns of layer names; None: the method's own.
@@ -230,8 +231,14 @@ class CompressConfig(Section):
     begin: float = pydantic.Field(default=0.0, ge=0, lt=1)
     end: float = pydantic.Field(default=0.7, gt=0, le=1)
     block_size: tuple[pydantic.PositiveInt, pydantic.PositiveInt] = (1, 1)
+    bits: Literal[8, 4] = described(8, "of a weight, with quantize")
     clusters: int = described(16, "different values in each matrix, with cluster", ge=2, le=256)
     start: Literal["linear", "density", "kmeans++"] = "linear"
+
+    @property
+    def learns_ranges(self) -> bool:
+        """Whether the student has the ranges of its activations afterwards."""
+        return self.method == "quantize" and self.bits == 8
 
     @pydantic.model_validator(mode="after")
     def _begins_before_it_ends(self) -> CompressConfig:
@@ -243,14 +250,14 @@ class CompressConfig(Section):
 METHODS: Mapping[str, tuple[str, ...]] = {
     "prune": ("sparsity", "begin", "end", "block_size"),
     "cluster": ("clusters", "start"),
-    "quantize": (),
+    "quantize": ("bits",),
 }
 """Compressions in the order in which a student may go through them, and the options of each.
 
 A later one keeps what an earlier one made.
 """
 QUANTIZE_AWARE = "static_wi8_ai8"
-"""The quantization that a quantization-aware model is trained for."""
+"""The quantization that a quantization-aware model of 8 bits is trained for."""
 _METHOD_READERS = {option: [method] for method, keys in METHODS.items() for option in keys}
 COMPRESS_SECTIONS = {
     method: section_of(

@@ -210,7 +210,7 @@ def open_run(
             sizes[f"teacher.{name}.batch_size"] = settings.batch_size
     for name, stage in recipe.used_stages.items():
         compress = stage.compress
-        if strategy is not None and compress is not None and compress.method == "quantize":
+        if strategy is not None and compress is not None and compress.learns_ranges:
             raise errors.ConfigError(
                 f"stages.{name}.compress",
                 "one device: the ranges of activations are those of whole batches",

@@ -58,7 +58,8 @@ def _resolved(
     answers = _answers(lesson) if answered else None
     if stage.temperature is None:
         chosen["temperature"] = 1.0 if answers is None else _sharpening(lesson, *answers)
-    cut = kept_layers is not None and lesson.same_tokens and stage.compress is None
+    weighs_alike = stage.compress is None or stage.compress.bits == 4  # as without compression
+    cut = kept_layers is not None and lesson.same_tokens and weighs_alike
     open_rate = stage.learning_rate is None and isinstance(lesson.teacher, keras.Model)
     if cut and open_rate and answers is not None:
         missed = _missed(*answers, student)

@@ -87,7 +87,7 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
                 training.initialise_from_layers(trained, start.teachers.words, layers=layers)
     compressing = stage.compress
     if results.read_finished(folder / RESULT, results.FitResult) is not None:
-        if compressing is not None and compressing.method == "quantize":
+        if compressing is not None and compressing.learns_ranges:
             trained = student.model = _compressing(compressing, student.model, total_steps=1)
         variables.load(trained.weights, weights_file, made_from=place)
     else:
