@@ -8,9 +8,10 @@ import math
 import pathlib
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import tf_keras as keras
 
-from tfdistill import compress, errors, models
+from tfdistill import analysis, compress, errors, models
 from tfdistill.compress import vocabulary
 from tfdistill.manifest import Manifest
 from tfdistill.results import Trial, quantities
@@ -23,7 +24,7 @@ from ..conversion import quantize as quantizing
 from ..model import heads
 from ..targets.tflite import refuse_weak
 from . import size_steps
-from .size_steps import STEPS, Requested, SizeStep, SmallerModel, SmallerModels
+from .size_steps import GOAL_STEPS, STEPS, Requested, SizeStep, SmallerModel, SmallerModels
 from .trial import ROUNDING, Trials, drop_faults, trials
 
 _log = logging.getLogger(__name__)
@@ -100,6 +101,7 @@ def fit_size(
     corpus: Iterable[str],
     max_drop: float = 0.01,
     or_nearest: bool = False,
+    surely: bool = False,
 ) -> SizeChoice:
     """Exports a model as the most accurate file within a size limit.
 
@@ -121,6 +123,8 @@ def fit_size(
       max_drop: The most that the metric may fall.
       or_nearest: Whether the nearest file is written where none fits and is accurate enough: of
         those that fit the most accurate, else the smallest.
+      surely: Whether only `GOAL_STEPS` are tried, and only a file is accurate enough of whose two
+        factors the development texts rule out (`analysis.least_change`) that they cost `max_drop`.
 
     Raises:
       ConfigError: If an argument is not valid.
@@ -146,7 +150,7 @@ def fit_size(
         received = "a quantization-aware one, whose ranges are for one format and one table"
         raise errors.ConfigError("model of size_mb", "float weights", received, _STRIPPED)
     with trials(requested(model, tokenizer)) as tried:
-        search = _SizeSearch(requested, tried, size_mb, [*corpus], max_drop)
+        search = _SizeSearch(requested, tried, size_mb, [*corpus], max_drop, surely=surely)
         candidate = search.run()
         if candidate is None or not (search.keeps(candidate) or or_nearest):
             raise _nothing(search, candidate, size_mb)
@@ -192,6 +196,8 @@ class _SizeSearch:
         size_mb: float,
         corpus: list[str],
         max_drop: float,
+        *,
+        surely: bool,
     ) -> None:
         """Takes the arguments of `fit_size`, and scores the whole model."""
         whole = tried.request
@@ -206,7 +212,8 @@ class _SizeSearch:
         self.metric = task.primary_metric
         self.reached = float(task.score(self._logits, plan.examples)[self.metric])
         self.candidates: list[_Candidate] = []
-        self._max_drop = max_drop
+        self._max_drop, self._task = max_drop, task
+        self._surely, self._steps = surely, GOAL_STEPS if surely else STEPS
         self._allowed = agreement.allowed_drop(max_drop, heads.num_scored(plan.examples), None)
         self._trials, self._whole = tried, whole.replace(lengths=plan.lengths)
         counts = vocabulary.count_pieces(corpus, tokenizer)
@@ -225,7 +232,16 @@ class _SizeSearch:
 
     def keeps(self, candidate: _Candidate) -> bool:
         """Whether a file is small and accurate enough."""
-        return self._fits(candidate) and self.metric_of(candidate) >= self.least
+        enough = self._fits(candidate) and self.metric_of(candidate) >= self.least
+        return enough and (not self._surely or self._least_change(candidate) >= -self._max_drop)
+
+    def _least_change(self, candidate: _Candidate) -> float:
+        """The lower end of what a smaller table of words changes, before its file is rounded."""
+        if candidate.step == STEPS[0]:
+            return 0.0
+        plan, logits = self._answers(candidate.rank, candidate.num_words)
+        gold = analysis.gold_labels(plan.examples)
+        return analysis.least_change(self._task, gold, self._logits, logits)
 
     def run(self) -> _Candidate | None:
         """Returns the first file that is small and accurate enough, or the nearest, or None."""
@@ -239,7 +255,7 @@ class _SizeSearch:
                     return candidate
                 if candidate.trial.size_bytes is None or self._fits(candidate):
                     break
-        if not any(map(self._fits, self.candidates)):
+        if not any(map(self._fits, self.candidates)) and not self._surely:
             self._try(*self._smallest())
         files_written = [one for one in self.candidates if one.trial.size_bytes is not None]
         fitting = [one for one in files_written if self._fits(one)]
@@ -290,8 +306,8 @@ class _SizeSearch:
 
     def _least_lossy_first(self) -> Iterator[SizeStep]:
         """`STEPS`, of the ways to a smaller table fewer words first if they clearly cost less."""
-        ways = [step for step in STEPS if step.shrinks_in_one_way]
-        for step in STEPS:
+        ways = [step for step in self._steps if step.shrinks_in_one_way]
+        for step in self._steps:
             if step not in ways or self._per_token:  # other tokens have other answers
                 yield step
             elif step == ways[0]:
@@ -302,12 +318,16 @@ class _SizeSearch:
         shape = self._fitting(step)
         if shape is None:
             return -math.inf
-        plan = prepare.make_plan(self._models.of(*shape).request)
-        logits = model_logits(plan.model, plan.examples, plan.lengths)
+        _, logits = self._answers(*shape)
         sqnr = agreement.compare(self._logits, logits).sqnr_db
         cost = "no other answer" if sqnr is None else f"{sqnr:.1f} dB"
         _log.info(f"size: {step.summary}{_described(*shape)}, before 4 bits: {cost}")
         return math.inf if sqnr is None else sqnr + (0.0 if step.fewer_words else _CLEARLY)
+
+    def _answers(self, rank: int | None, num_words: int) -> tuple[prepare.ExportPlan, np.ndarray]:
+        """The plan of a model with a smaller table, and its logits for the development texts."""
+        plan = prepare.make_plan(self._models.of(rank, num_words).request)
+        return plan, model_logits(plan.model, plan.examples, plan.lengths)
 
     def _try(self, step: SizeStep, rank: int | None, num_words: int) -> _Candidate:
         """Exports the model in a step, of a rank and with some of its words."""

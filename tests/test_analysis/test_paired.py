@@ -72,3 +72,33 @@ def test_resamples_of_two_models_are_paired_and_may_be_drawn_beforehand():
     assert alone.interval == (0.0, 0.0)  # of the same draws, not of two
     low, high = np.percentile(resampled[1] - resampled[0], [2.5, 97.5])
     assert whole.interval == pytest.approx((low, high))
+
+
+def test_the_least_change_is_that_of_the_probabilities_of_the_right_class():
+    random = np.random.default_rng(0)
+    gold = random.integers(2, size=400)
+    before = random.normal(size=(400, 2))
+    after = before + random.normal(scale=0.05, size=(400, 2))
+
+    changes = []
+    for row, right in enumerate(gold):
+        one, other = (np.exp(logits[row]) for logits in (before, after))
+        changes.append(other[right] / other.sum() - one[right] / one.sum())
+    mean = sum(changes) / 400
+    deviation = (sum((change - mean) ** 2 for change in changes) / 399) ** 0.5
+    least = analysis.least_change(TASK, gold, before, after)
+    assert least == pytest.approx(mean - 1.96 * deviation / 20)
+    # So close to it that a loss of a point is ruled out; a twentieth that is lost is not.
+    assert -0.01 < least < 0
+    lost = np.where(np.arange(400)[:, None] < 20, 8 * logits_of(1 - gold), before)
+    assert analysis.least_change(TASK, gold, before, lost) < -0.01
+    assert analysis.least_change(TASK, gold[:99], before[:99], after[:99]) == -np.inf
+
+
+def test_the_least_change_of_a_number_is_that_of_its_metric():
+    task = TaskSpec("stars", "text", "stars", kind="regression")
+    gold = np.linspace(0, 1, 200, dtype=np.float32)
+    before = gold[:, None] + 0.1 * np.random.default_rng(0).normal(size=(200, 1))
+    after = gold[:, None] + 0.5 * np.random.default_rng(1).normal(size=(200, 1))
+    least = analysis.least_change(task, gold, before, after)
+    assert least == analysis.paired_difference(task, gold, before, after).interval[0] < -0.1

@@ -556,10 +556,13 @@ def test_a_size_is_filled_in_four_bits_and_a_run_that_is_continued_keeps_its_for
     assert planned.recipe.export.also_quantize == ("dynamic_wi4_afp32_block32",)
     assert planned.size_bytes <= 5e6 and planned.student.num_layers >= 5
     assert any("needs LiteRT 2.1" in note for note in planned.notes)
+    trained_as = planned.recipe.stages["joint"].compress
+    assert (trained_as.method, trained_as.bits) == ("quantize", 4)
 
     monkeypatch.setattr(config, "saved_recipe", lambda folder: planned.recipe)
     again = quickstart_plan.within(drafted, args, pathlib.Path("run"))
     assert again.recipe.export == planned.recipe.export
+    assert again.recipe.stages == planned.recipe.stages
 
 
 def test_a_run_with_a_budget_is_continued_from_wherever_it_ended(inputs, tmp_path, began):

@@ -252,6 +252,28 @@ def test_the_largest_error_of_one_text_refuses_nothing(fit, only_step, monkeypat
     assert parity is not None and 1e-9 * parity.output_rms < parity.max_abs_error
 
 
+@pytest.mark.parametrize(("change", "is_written"), [(-0.009, True), (-0.011, False)])
+def test_a_goal_takes_two_factors_in_the_same_format_where_a_loss_of_a_point_is_ruled_out(
+    change, is_written, fit, attempts, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(sizing.analysis, "least_change", lambda *_: change)
+    size, file = REST + NUM_WORDS * 32 + 32 * WIDTH + 1, tmp_path / "out" / "model.tflite"
+    if is_written:
+        choice = fit(size, corpus=["w1 w2"], surely=True)
+        assert (choice.keeps, choice.rank, choice.num_words) == (True, 32, NUM_WORDS)
+        assert file.is_file()
+    else:
+        with pytest.raises(errors.ParityError, match="loses too much"):
+            fit(size, corpus=["w1 w2"], surely=True)
+        assert not file.exists()
+    assert attempts.tried[-1] == (INT8, INT8, 32, NUM_WORDS)
+
+
+def test_a_goal_that_the_file_keeps_as_it_is_changes_nothing(fit, attempts):
+    choice = fit(REST + TABLE + 1, surely=True)
+    assert (choice.keeps, choice.num_words) == (True, NUM_WORDS)
+
+
 def test_a_model_near_chance_is_refused_before_anything_is_tried(wide, requested, attempts):
     labels = (wide.texts.labels + np.arange(len(wide.texts.labels))) % 3
     others = dataclasses.replace(wide.texts, labels=labels.astype(np.int32))

@@ -39,7 +39,12 @@ if TYPE_CHECKING:
     from tfdistill.analysis.chance import chance_level, check_model, gold_labels
     from tfdistill.analysis.data_checks import DataFindings, check_data, check_words
     from tfdistill.analysis.linear_heads import LinearHead, answer_unseen, fit_head, fit_regression
-    from tfdistill.analysis.paired import PairedDifference, paired_difference, resampled_scores
+    from tfdistill.analysis.paired import (
+        PairedDifference,
+        least_change,
+        paired_difference,
+        resampled_scores,
+    )
     from tfdistill.analysis.promises import (
         JudgedTexts,
         error_by_coverage,
@@ -96,6 +101,7 @@ __all__ = [
     "is_at_end",
     "judge",
     "judge_rows",
+    "least_change",
     "majority_logits",
     "match_outputs",
     "negative_log_likelihood",

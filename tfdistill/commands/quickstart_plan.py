@@ -197,9 +197,14 @@ class QuickstartPlan:
 
 
 _IN_4_BITS = "dynamic_wi4_afp32_block32"
-_FORMATS = ("quantize", "also_quantize")
+_FORMATS = ("quantize", "also_quantize", "goal_mb")
+_GOAL_MB = 9.0  # of a file whose size nobody named
 _FEWEST_STEPS = 100  # of a student that is worth its run
 _JOINT = "joint"
+_AS_IN_THE_FILE = {
+    f"stages.{_JOINT}.compress": {"method": "quantize", "bits": 4},
+    f"stages.{_JOINT}.precision": "float32",
+}
 
 
 def within(
@@ -210,7 +215,7 @@ def within(
         plan = plan.changed(f"size: at most {args.size_mb:g} MB", {"export.size_mb": args.size_mb})
     if earlier_run is not None:
         return _as_before(plan, earlier_run)
-    plan = _fit_words(_fit_student(plan, args))
+    plan = _with_goal(_fit_words(_fit_student(plan, args)))
     return bound_steps(plan, plan.parts, args.max_minutes)
 
 
@@ -229,7 +234,9 @@ def _as_before(plan: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
     stage = saved.stages.get(_JOINT)
     if stage is None:
         return plan
-    return plan.changed("steps: as before", _steps(stage.steps, stage.min_steps))
+    values = stage.model_dump(mode="json")
+    trained_as = {key: values[key.rpartition(".")[2]] for key in _AS_IN_THE_FILE}
+    return plan.changed("steps: as before", {**_steps(stage.steps, stage.min_steps), **trained_as})
 
 
 def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPlan:
@@ -273,7 +280,26 @@ def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPl
         note = f"student: the teacher itself, which is {within}"
         return plan.with_student(config.TEACHER, note, latency_ms)
     note = f"student: {chosen.part}, the largest part of the teacher {within}"
-    return plan.with_student(str(chosen.part), note, latency_ms)
+    plan = plan.with_student(str(chosen.part), note, latency_ms)
+    stage = plan.recipe.stages.get(_JOINT)
+    float32 = stage is not None and stage.precision != "mixed_bfloat16"
+    if quantize != _IN_4_BITS or not float32 or stage.compress is not None:
+        return plan
+    note = "the student is trained with its matrices rounded to 4 bits, as its file has them"
+    return plan.changed(note, _AS_IN_THE_FILE)
+
+
+def _with_goal(plan: QuickstartPlan) -> QuickstartPlan:
+    """Lets a large table of words shrink where the development set shows that it costs little."""
+    export, traits, size_bytes = plan.recipe.export, plan.data.task.traits, plan.size_bytes
+    bounded = export.size_mb or export.variants or plan.data.cross_fitted or traits.over_tokens
+    if bounded or size_bytes is None or size_bytes <= 1e6 * _GOAL_MB:
+        return plan
+    note = (
+        f"file: {_GOAL_MB:g} MB, its word table in two factors, if the development set shows that "
+        "they cost less than a point; else as large as said below"
+    )
+    return plan.changed(note, {"export.goal_mb": _GOAL_MB})
 
 
 def _fit_words(plan: QuickstartPlan) -> QuickstartPlan:

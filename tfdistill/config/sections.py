@@ -337,8 +337,9 @@ class ExportConfig(Section):
     it differs too far. `variants` are files of the student for other devices, in one manifest.
     Where the student's file in `quantize` differs too far, `export.auto` takes the smallest of
     `fallback`, or `quantize` with some layers in float32, that does not; of a quantization-aware
-    student its float weights. `size_mb`: `export.fit_size` makes the file. What they take stands
-    for `quantize` in `also_quantize`, too.
+    student its float weights. `size_mb`: `export.fit_size` makes the file. `goal_mb`: its
+    word table has two factors where the development texts show that these cost less than a point.
+    What they take stands for `quantize` in `also_quantize`, too.
     """
 
     quantize: Quantize = "dynamic_wi8_afp32"
@@ -352,11 +353,12 @@ class ExportConfig(Section):
     size_mb: float | None = described(
         None, "maximum file size in MB; format and vocabulary are shrunk until it fits", gt=0
     )
+    goal_mb: float | None = pydantic.Field(default=None, gt=0)
     variants: dict[Literal["gpu"], Quantize] = pydantic.Field(default_factory=dict)
 
     @pydantic.model_validator(mode="after")
     def _one_file_falls_back(self) -> ExportConfig:
-        for name in ("fallback", "size_mb"):
+        for name in ("fallback", "size_mb", "goal_mb"):
             if getattr(self, name) and self.variants:
                 raise ValueError(f"{name}: expected none with export.variants, received both")
         return self

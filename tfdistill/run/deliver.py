@@ -110,9 +110,14 @@ class ModelFiles:
             "allow_weak": True,  # the run has judged the model
             "overwrite": True,
         }
-        if settings.size_mb is not None:
-            self._fit_size(plain, path, settings.size_mb, {**options, "quantize": quantize})
-            return
+        if (limit := settings.size_mb or settings.goal_mb) is not None:
+            try:
+                self._fit_size(plain, path, limit, {**options, "quantize": quantize})
+                return
+            except errors.ParityError as error:
+                if settings.size_mb is not None:
+                    raise
+                _log.info(f"the word table stays whole: {error}")
         variants: Any = settings.variants
         request = ExportRequest(model, path, quantize=quantize, variants=variants, **options)
         try:
@@ -139,8 +144,15 @@ class ModelFiles:
         corpus = [*train.texts, *(train.pairs or ())]
         if (further := data.unlabelled_examples) is not None:
             corpus += [*further.texts, *(further.pairs or ())]
+        must = self._recipe.export.size_mb is not None
         choice = export.fit_size(
-            requested, model, data.tokenizer, size_mb=size_mb, corpus=corpus, or_nearest=True
+            requested,
+            model,
+            data.tokenizer,
+            size_mb=size_mb,
+            corpus=corpus,
+            or_nearest=must,
+            surely=not must,
         )
         (_log.info if choice.keeps else _log.warning)(choice.summary)
 
