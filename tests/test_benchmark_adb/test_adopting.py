@@ -168,3 +168,24 @@ def test_options_of_a_measurement_are_refused(written, tmp_path, capsys):
     assert "--runs: expected none with --adopt" in said and "--cool-down: expected none" in said
     assert cli.main(["benchmark", str(PAIRS), "--adopt", str(tmp_path / "absent.json")]) == 2
     assert "--adopt: expected an existing path" in capsys.readouterr().err
+
+
+def test_a_phone_has_a_card_of_what_the_app_wrote_on_it_alone(written, tmp_path, capsys):
+    ms = [9.0 + i / 10 for i in range(12)]
+    texts = {"model": "pairs-float32", "threads": 2, "delegate": "xnnpack", "repetition": 0}
+    texts |= {"tokenizer_ms": ms, "samples_ms": ms}
+    written["texts"] = [texts, {**texts, "words": 16, "tokens": 40}]
+    path, out = tmp_path / "app.json", tmp_path / "card.md"
+    files.atomic_write_json(path, written)
+    command = ["benchmark", str(PAIRS), "--adopt", str(path), "--card", str(out)]
+    assert cli.main(command) == 0
+    page = out.read_text()
+    assert page.startswith("# Latency on Maker Phone\n\nphone: Maker Phone; measured by")
+    assert "9.550 (p90 9.990; 40 tokens, cut at 24)" in page
+    assert page.count("| not measured") == 2
+    out.unlink()
+    written["kind"] = "emulator"
+    files.atomic_write_json(path, written)
+    assert cli.main([*command, "--out", str(tmp_path / "a.json")]) == 1
+    assert "A simulated device gets no card" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["app.json"]

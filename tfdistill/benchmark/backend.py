@@ -55,6 +55,7 @@ class CaseGroup(NamedTuple):
     delegate: schema.Delegate  # of the runtime
     sequence_length: int | None  # tokens; None where a repetition covers several lengths
     threads: int  # of the runtime
+    words: int | None = None  # of the texts, where they are made to have so many
 
 
 def groups_by_length(subjects: Sequence[Subject], settings: Settings) -> list[CaseGroup]:

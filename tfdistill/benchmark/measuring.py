@@ -119,7 +119,7 @@ class _Loop:
         self._backend, self._findings, self._bar = backend, findings, bar
         self._settings = backend.settings
         self._rng = np.random.default_rng(backend.settings.seed)
-        self._failed: set[tuple[str, schema.Delegate, int | None, int]] = set()
+        self._failed: set[tuple[str, schema.Delegate, int | None, int, int | None]] = set()
 
     def run(self) -> None:
         """Measures: first in turns, then what takes one file at a time."""
@@ -238,7 +238,7 @@ class _Loop:
                     )
 
     def _try(self, what: str, case: schema.BenchmarkCase, work: Callable[[], object]) -> None:
-        if (case.model, case.delegate, case.sequence_length, case.threads) in self._failed:
+        if (case.model, case.delegate, case.sequence_length, case.threads, None) in self._failed:
             return
         self._bar.set_description(what)
         try:

@@ -113,7 +113,8 @@ def assemble(
 
     def key(row: Any) -> tuple[Any, ...]:
         case = (getattr(row, "sequence_length", 0), row.threads, row.delegate, row.affinity or "")
-        return (order.get(row.model, 0), *case, getattr(row, "repetition", 0))
+        within = (getattr(row, "words", None) or 0, getattr(row, "repetition", 0))
+        return (order.get(row.model, 0), *case, *within)
 
     for name in ("measurements", "texts", "operators", "answers"):
         fields[name] = sorted(fields.get(name, ()), key=key)

@@ -203,6 +203,8 @@ class TextMeasurement(Part):
     delegate: Delegate = "xnnpack"
     affinity: str | None = None
     repetition: int
+    words: int | None = None  # of each text; None for the texts of the examples as they are
+    tokens: int | None = None  # of the longest text of so many words, before any was cut
     tokenizer_ms: Milliseconds
     samples_ms: Milliseconds
     processor_ms: Milliseconds = ()
@@ -305,6 +307,13 @@ class EndToEnd(Percentiles):
     threads: int
     delegate: Delegate = "xnnpack"
     affinity: str | None = None
+    words: int | None = None  # of each text, as in `TextMeasurement`
+    tokens: int | None = None  # as in `TextMeasurement`
+
+    @property
+    def text(self) -> str:
+        """Names what the time begins with."""
+        return "text" if self.words is None else f"{self.words} words"
 
 
 class TextTime(Part):
@@ -372,7 +381,7 @@ class Result(Part):
     answers: tuple[AnswerComparison, ...] = ()
     failures: tuple[Failure, ...] = ()  # what was not measured
     summary: tuple[Summary, ...] = ()
-    tokenizer: Percentiles | None = None  # all of `texts`' tokenizer times; None without texts
+    tokenizer: Percentiles | None = None  # of the examples' texts; None without
     end_to_end: tuple[EndToEnd, ...] = ()
     # the expected time of a text, by file, threads, delegate and cores
     text_times: tuple[TextTime, ...] = ()

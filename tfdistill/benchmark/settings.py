@@ -40,6 +40,8 @@ class Settings:
       fixed_performance: Whether a phone holds clocks that it can sustain while it is measured.
       operators: Whether to measure where the time goes, operator by operator; on a phone alone.
       texts: Whether to measure the way from text to answer, too, where there is a vocabulary.
+      words: Numbers of words of texts whose way to the answer is measured, too, see
+        `subjects.texts_for`.
       when_throttled: What becomes of a repetition on a throttled device: it counts and the result
         says so, or it is left out and repeated.
       max_repeats: How often a repetition is repeated at most.
@@ -64,6 +66,7 @@ class Settings:
     fixed_performance: bool = False
     operators: bool = False
     texts: bool = True
+    words: tuple[int, ...] = ()
     when_throttled: WhenThrottled = "flag"
     max_repeats: int = 2
     cool_timeout_seconds: float = 300.0

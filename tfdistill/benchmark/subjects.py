@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pathlib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -15,6 +16,7 @@ from tfdistill.benchmark import inputs
 from tfdistill.benchmark.settings import Settings
 from tfdistill.io import files, safe_paths
 from tfdistill.manifest import FILE_NAME, Manifest, manifest_path, read_manifest
+from tfdistill.tasks import KINDS
 from tfdistill.tflite import roles
 from tfdistill.tflite.described import check_signatures
 from tfdistill.tflite.golden import Example, read_golden
@@ -187,20 +189,50 @@ def feeds_for(subject: Subject, length: int, *, limit: int = 64) -> list[dict[st
     ]
 
 
-def texts_for(subjects: Sequence[Subject]) -> dict[str, list[tuple[str, str | None]]]:
+def texts_for(
+    subjects: Sequence[Subject], words: int | None = None
+) -> dict[str, list[tuple[str, str | None]]]:
     """Chooses the texts for the files that can read text, by name: those of the first that has any.
 
     All read the same texts, except that a file for questions gets only those that fit into one of
-    its windows: a program would ask it several times about a longer one.
+    its windows: a program would ask it several times about a longer one. With `words` each text has
+    so many: it begins at one of the texts and continues with those after it, and a pair has half of
+    them on either side. A file that would read one of them in several parts gets none.
     """
     recorded = [[(e.text, e.pair) for e in s.examples if e.text is not None] for s in subjects]
     texts = next(filter(None, recorded), [])[:_MOST_TEXTS]
     chosen = {}
     for subject, texts_of_file in zip(subjects, recorded, strict=True):
         fitting = [text for text in texts if text in texts_of_file] if subject.is_span else texts
+        if words is not None:
+            fitting = _of_words(fitting, words)
+            task = subject.manifest.task if subject.manifest is not None else None
+            cuts = task is None or KINDS[task.kind].cuts_texts
+            if not cuts and tokens_of(subject, fitting) > max(subject.signatures):
+                continue
         if subject.vocab_file is not None and fitting:
             chosen[subject.name] = fitting
     return chosen
+
+
+def tokens_of(subject: Subject, texts: Sequence[tuple[str, str | None]]) -> int:
+    """The tokens of the longest of some texts, before any is cut; 0 without a tokenizer."""
+    if subject.manifest is None or subject.manifest.tokenizer is None:
+        return 0
+    encode = exported_tokenizer(subject.file.parent, subject.manifest.tokenizer).encode_typed
+    return max((len(encode(text, pair, sys.maxsize)[0]) for text, pair in texts), default=0)
+
+
+def _of_words(texts: Sequence[tuple[str, str | None]], number: int) -> list[tuple[str, str | None]]:
+    """Makes of each text one of so many words, see `texts_for`; none where there are no words."""
+    words = [f"{text} {pair or ''}".split() for text, pair in texts]
+    longer = []
+    for start, (_, pair) in enumerate(texts if any(words) else ()):
+        endless = itertools.cycle(itertools.chain(*words[start:], *words[:start]))
+        drawn = list(itertools.islice(endless, number))
+        half = number if pair is None else number // 2
+        longer.append((" ".join(drawn[:half]), None if pair is None else " ".join(drawn[half:])))
+    return longer
 
 
 def _cut(ids: tuple[int, ...], length: int) -> list[int]:

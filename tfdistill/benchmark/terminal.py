@@ -137,7 +137,7 @@ def _texts(result: schema.Result) -> Iterator[str]:
         yield f"tokenizer: p50 {marked(figure, result.tokenizer.busy)}"
     for row in result.end_to_end:
         figure = marked(f"{milliseconds(row.p50_ms)} ms", row.busy)
-        yield f"{row.model} from text to answer, {setting(row)}: p50 {figure}"
+        yield f"{row.model} from {row.text} to answer, {setting(row)}: p50 {figure}"
 
 
 def _answers(result: schema.Result) -> Iterator[str]:

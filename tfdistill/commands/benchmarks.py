@@ -45,6 +45,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_output(
         output, what="also write the result here, as JSON", metavar="FILE", required=False
     )
+    text = "also write the latency card of the machine here, as Markdown: of this host, or of a "
+    text += "phone with --adopt"
+    options.add_plain(output, {"--card FILE": text})
     options.add_json(output)
 
 
@@ -82,11 +85,14 @@ def _add_how_long(group: argparse._ArgumentGroup) -> None:
 
 
 def _benchmark(args: argparse.Namespace) -> int:
-    from tfdistill.benchmark import measuring
+    from tfdistill.benchmark import card, measuring
 
     _check_options(args)
     settings = _settings(args)
-    _check_output(args)
+    if args.card is not None:
+        settings = dataclasses.replace(settings, words=card.WORDS)
+    for out in filter(None, (args.out, args.card)):
+        _check_output(pathlib.Path(out), args)
     models = [export_folder(pathlib.Path(model)) for model in args.models]
     serials: dict[str, str] = {}
     stopped = None
@@ -144,6 +150,11 @@ def _check_options(args: argparse.Namespace) -> None:
         faults += [errors.explain(o, "none with --adopt", "it") for o in _measuring_options(args)]
     if args.binary_sha256 is not None and args.binary is None:
         faults.append(errors.explain("--binary-sha256", "--binary", "none"))
+    if args.card is not None and args.device != "host":
+        remedy = "Measure in the app, and use --adopt."
+        faults.append(errors.explain("--card", "this host, or --adopt", "--device adb", remedy))
+    if args.card is not None and args.card == args.out:
+        faults.append(errors.explain("--card", "another file than --out", args.card))
     faults += options.without_task(args)
     if faults:
         raise errors.ConfigError("\n".join(faults))
@@ -183,18 +194,15 @@ def _settings(args: argparse.Namespace) -> Settings:
     return settings
 
 
-def _check_output(args: argparse.Namespace) -> None:
-    """Finds out before anything is measured whether the result can be written."""
-    if args.out is None:
-        return
-    out = pathlib.Path(args.out)
+def _check_output(out: pathlib.Path, args: argparse.Namespace) -> None:
+    """Finds out before anything is measured whether a file can be written."""
     earlier = earlier_results(out, several=_several(args))
     if out.is_dir() or (earlier and not args.overwrite):
         raise errors.OutputExistsError(
             str(earlier[0]),
             "an absent file",
             "a folder" if out.is_dir() else "an earlier result",
-            "Name a file in it." if out.is_dir() else "Use --overwrite or another --out.",
+            "Name a file in it." if out.is_dir() else "Use --overwrite or another name.",
         )
     work_folder.check_writable(out)
 
@@ -208,16 +216,20 @@ def _several(args: argparse.Namespace) -> bool:
 
 def _write(results: Sequence[schema.Result], args: argparse.Namespace) -> None:
     from tfdistill import benchmark
+    from tfdistill.benchmark import card
 
-    if args.out is None:
-        return
-    out, ids = pathlib.Path(args.out), [result.device.id for result in results]
-    paths = choose_paths(out, ids, several=_several(args), overwrite=args.overwrite)
-    for result, path in zip(results, paths, strict=True):
-        benchmark.write_result(result, path)
-        print(f"report: tfdistill report {shlex.quote(str(path))}", file=sys.stderr)
-        if path != out and not _several(args):
-            print(f"{out} was written meanwhile: this result is in {path}", file=sys.stderr)
+    ids = [result.device.id for result in results]
+    for name, write in ((args.card, card.write), (args.out, benchmark.write_result)):
+        if name is None:
+            continue
+        out = pathlib.Path(name)
+        paths = choose_paths(out, ids, several=_several(args), overwrite=args.overwrite)
+        for result, path in zip(results, paths, strict=True):
+            write(result, path)
+            if name == args.out:
+                print(f"report: tfdistill report {shlex.quote(str(path))}", file=sys.stderr)
+            if path != out and not _several(args):
+                print(f"{out} was written meanwhile: this result is in {path}", file=sys.stderr)
 
 
 def _show(

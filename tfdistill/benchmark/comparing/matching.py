@@ -16,7 +16,7 @@ _STATE = ("fingerprint", "os", "kernel", "governor", "max_frequencies_mhz")
 # Settings that are part of a case, and those that do not change a latency.
 _IRRELEVANT = {
     *("threads", "lengths", "delegates", "affinity", "baseline", "seed", "operators", "texts"),
-    *("timeout_seconds", "sustained_seconds", "max_repeats", "cool_timeout_seconds"),
+    *("words", "timeout_seconds", "sustained_seconds", "max_repeats", "cool_timeout_seconds"),
 }
 
 

@@ -26,7 +26,7 @@ from tfdistill.benchmark.backend import (
     name_of,
 )
 from tfdistill.benchmark.settings import Settings
-from tfdistill.benchmark.subjects import Subject, feeds_for, texts_for
+from tfdistill.benchmark.subjects import Subject, feeds_for, texts_for, tokens_of
 from tfdistill.tflite import TfliteModel, child
 
 DELEGATES = ("xnnpack", "none")
@@ -47,7 +47,9 @@ class HostBackend:
         self.subjects, self.settings, self.affinity = subjects, settings, affinity
         self.rounds = settings.rounds
         self._by_name = {subject.name: subject for subject in subjects}
-        self._texts = texts_for(subjects) if settings.texts else {}
+        self._texts = {
+            words: texts_for(subjects, words) for words in (None, *settings.words) if settings.texts
+        }
         self._coverage: dict[tuple[str, int], schema.Coverage] = {}
         self._findings = Findings()
 
@@ -87,13 +89,13 @@ class HostBackend:
     def groups(self) -> Sequence[CaseGroup]:
         """Lists each length, and from text to answer."""
         groups = groups_by_length(self.subjects, self.settings)
-        if self._texts:
-            groups += [
-                CaseGroup(tuple(self._texts), delegate, None, threads)
-                for threads in self.settings.threads
-                for delegate in self.settings.delegates
-            ]
-        return groups
+        return groups + [
+            CaseGroup(tuple(texts), delegate, None, threads, words)
+            for words, texts in self._texts.items()
+            if texts
+            for threads in self.settings.threads
+            for delegate in self.settings.delegates
+        ]
 
     def run_of(self, model: str, group: CaseGroup, repetition: int) -> WorkerRun:
         """Returns a repetition of a file in a process of its own."""
@@ -112,10 +114,12 @@ class HostBackend:
                     "truncation": described.tokenizer.truncation,
                     "prompt": described.tokenizer.prompt,
                 },
-                "texts": self._texts[model],
+                "texts": self._texts[group.words][model],
             }
             what = f"{model}, from text, {threads} thread(s), {group.delegate}"
-            at |= {"repetition": repetition}
+            at |= {"repetition": repetition, "words": group.words}
+            if group.words is not None:
+                at["tokens"] = tokens_of(subject, self._texts[group.words][model])
             return WorkerRun(
                 job, what, self.settings, lambda row, *_: self._text_findings(subject, row, at)
             )

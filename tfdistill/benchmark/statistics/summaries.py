@@ -233,7 +233,8 @@ def text_times(
 
 
 def tokenizer(texts: Sequence[schema.TextMeasurement]) -> schema.Percentiles | None:
-    """Describes the tokenizer's times of all text measurements; None without any."""
+    """Describes the tokenizer's times of the examples' texts; None without any."""
+    texts = [row for row in texts if row.words is None]
     samples = [sample for row in texts for sample in row.tokenizer_ms]
     if not samples:
         return None
@@ -241,9 +242,9 @@ def tokenizer(texts: Sequence[schema.TextMeasurement]) -> schema.Percentiles | N
 
 
 def end_to_end(texts: Sequence[schema.TextMeasurement]) -> tuple[schema.EndToEnd, ...]:
-    """Describes the time from text to answer by model, threads, delegate and cores."""
+    """Describes the time from text to answer by model, threads, delegate, cores and words."""
     gathered: dict[tuple[Any, ...], list[schema.TextMeasurement]] = {}
-    names = ("model", "threads", "delegate", "affinity")
+    names = ("model", "threads", "delegate", "affinity", "words", "tokens")
     for row in texts:
         if row.samples_ms:
             gathered.setdefault(tuple(getattr(row, n) for n in names), []).append(row)

@@ -136,7 +136,7 @@ def text(device: DeviceResults) -> Table | None:
         labels = {file.model.name: file.label for file in device.files if file.source is named}
         for value in named.result.end_to_end:
             words = quantities.plural(value.threads, "thread"), device.configuration(value, named)
-            head = f"Text to answer, {labels.get(value.model, value.model)}"
+            head = f"{value.text.capitalize()} to answer, {labels.get(value.model, value.model)}"
             rows.append(timed(head, ", ".join(filter(None, words)), value))
     notes = ("Each text runs at the shortest length of the file that fits it.",)
     return tables.of_rows(device.anchor("text"), "From text to answer", rows, notes)

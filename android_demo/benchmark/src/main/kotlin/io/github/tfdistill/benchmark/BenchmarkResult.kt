@@ -94,6 +94,8 @@ data class TextMeasurement(
     val repetition: Int,
     @SerialName("tokenizer_ms") val tokenizerMs: List<Double>,
     @SerialName("samples_ms") val samplesMs: List<Double>,
+    val words: Int? = null,
+    val tokens: Int? = null,
 )
 
 /** The answers of the device against those of a computer, on the same examples. */

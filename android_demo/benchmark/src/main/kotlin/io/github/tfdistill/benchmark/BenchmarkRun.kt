@@ -94,8 +94,11 @@ class BenchmarkRun(
             }
             check(measurements.isNotEmpty()) { failures.first().error }
             for (threads in request.threads) {
-                attempt("texts, threads $threads") {
-                    textsOf(threads, repetition)?.let { texts += it }
+                for (words in WORDS) {
+                    val what = if (words == null) "texts" else "texts of $words words"
+                    attempt("$what, threads $threads") {
+                        textsOf(threads, repetition, words)?.let { texts += it }
+                    }
                 }
             }
         }
@@ -156,24 +159,32 @@ class BenchmarkRun(
         }
     }
 
-    /** From text to answer, each text at the shortest length that fits. */
-    private fun textsOf(threads: Int, repetition: Int): TextMeasurement? {
-        if (golden.texts.isEmpty()) return null
+    /**
+     * From text to answer, each text at the shortest length that fits; null where there is none,
+     * and where one of so many words is read in several parts.
+     */
+    private fun textsOf(threads: Int, repetition: Int, words: Int?): TextMeasurement? {
+        val texts = if (words == null) golden.texts else golden.textsOf(words)
+        if (texts.isEmpty()) return null
+        var tokens = 0
         open(threads).use { runner ->
             val predictor = Predictor(bundle, runner, probe::nanoTime, isCancelled)
             val tokenizer = ArrayList<Double>()
             val whole = ArrayList<Double>()
             for (warm in listOf(true, false)) {
-                for ((text, pair) in golden.texts) {
+                for ((text, pair) in texts) {
                     val begin = probe.nanoTime()
                     val prediction = predictor.predict(text, pair)
                     val ms = since(begin)
+                    tokens = maxOf(tokens, prediction.wholeLength)
+                    if (words != null && prediction.inferences > 1) return null
                     if (warm) continue
                     tokenizer += prediction.tokenizerMs
                     whole += ms
                 }
             }
-            return TextMeasurement(bundle.name, threads, delegate, repetition, tokenizer, whole)
+            val row = TextMeasurement(bundle.name, threads, delegate, repetition, tokenizer, whole)
+            return if (words == null) row else row.copy(words = words, tokens = tokens)
         }
     }
 
@@ -204,5 +215,10 @@ class BenchmarkRun(
 
     private fun checkCancelled() {
         if (isCancelled()) throw CancellationException("the benchmark was told to stop")
+    }
+
+    private companion object {
+        /** The examples' texts, and those of a latency card: `tfdistill/benchmark/card.py`. */
+        val WORDS = listOf(null, 16, 80, 256)
     }
 }

@@ -152,7 +152,7 @@ class BenchmarkRunTest {
 
     @Test
     fun `texts are measured whole, once they are warm`() {
-        val texts = run().texts
+        val texts = run().texts.filter { it.words == null }
         assertEquals(
             listOf(1 to 0, 2 to 0, 1 to 1, 2 to 1),
             texts.map { it.threads to it.repetition },
@@ -166,6 +166,28 @@ class BenchmarkRunTest {
     }
 
     @Test
+    fun `texts of so many words are measured, and say their tokens before they are cut`() {
+        val rows = run(request.copy(threads = listOf(1), repetitions = 1)).texts
+        assertEquals(listOf(null, 16, 80, 256), rows.map { it.words })
+        assertEquals(null, rows.first().tokens)
+        for ((words, tokens) in rows.drop(1).map { it.words!! to it.tokens!! }) {
+            val texts = golden.textsOf(words)
+            val counts =
+                texts.map { (text, pair) -> listOf(text, pair!!).map { it.split(" ").size } }
+            assertEquals(List(golden.texts.size) { listOf(words / 2, words / 2) }, counts)
+            assertEquals(
+                texts.maxOf { bundle.tokenizer.encode(it.first, it.second, 999).wholeLength },
+                tokens,
+            )
+            val (first, pair) = golden.texts.first()
+            assertTrue(
+                texts.first().first.startsWith("$first $pair".split(" ").take(8).joinToString(" "))
+            )
+        }
+        assertTrue(rows.last().tokens!! > 24)
+    }
+
+    @Test
     fun `what fails is said and the rest is measured`() {
         broken = setOf(2)
         val told = ArrayList<Int>()
@@ -176,7 +198,10 @@ class BenchmarkRunTest {
         )
         val names = measured.failures.map { it.what }.toSet()
         assertEquals(
-            setOf("length 16", "length 24", "texts", "answers").map { "$it, threads 2" }.toSet(),
+            (listOf("length 16", "length 24", "texts", "answers") +
+                    listOf(16, 80, 256).map { "texts of $it words" })
+                .map { "$it, threads 2" }
+                .toSet(),
             names,
         )
         assertTrue(measured.failures.all { it.error == "no 2 threads here" })

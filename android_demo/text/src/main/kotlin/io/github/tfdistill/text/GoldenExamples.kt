@@ -52,7 +52,25 @@ public class GoldenExamples internal constructor(internal val examples: List<Gol
     public val texts: List<Pair<String, String?>> =
         examples.mapNotNull { example -> example.text?.let { it to example.pair } }.take(MOST_TEXTS)
 
+    /**
+     * The [texts] as texts of so many words: each begins at one of them and continues with those
+     * after it; a pair has half of the words on either side.
+     */
+    public fun textsOf(words: Int): List<Pair<String, String?>> {
+        val parts =
+            texts.map { (text, pair) -> SPACE.split("$text ${pair.orEmpty()}").filter { it != "" } }
+        if (parts.all { it.isEmpty() }) return listOf()
+        return texts.mapIndexed { start, (_, pair) ->
+            val endless = generateSequence(start) { (it + 1) % parts.size }.flatMap { parts[it] }
+            val drawn = endless.take(words).toList()
+            val half = if (pair == null) words else words / 2
+            val second = pair?.let { drawn.drop(half).joinToString(" ") }
+            drawn.take(half).joinToString(" ") to second
+        }
+    }
+
     public companion object {
+        private val SPACE = Regex("[\\s\\p{Z}]+")
         private const val MOST_EXAMPLES = 64
         private const val MOST_TEXTS = 32
         private val json = Json { ignoreUnknownKeys = true } // what other programs need
