@@ -161,7 +161,8 @@ def test_the_examples_of_tracking_log_every_epoch_and_every_model(monkeypatch, t
         tracker = Tracker()
         monkeypatch.setitem(sys.modules, "mlflow", tracker)
         monkeypatch.setitem(sys.modules, "wandb", tracker)
-        names = {"distiller": distiller, "train": examples, "dev": examples}
+        data = types.SimpleNamespace(train=examples, dev=examples)
+        names = {"distiller": distiller, "data": data}
         exec(compile(block, "example", "exec"), names)
         logged.append(tracker)
 
