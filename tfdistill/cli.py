@@ -283,7 +283,7 @@ def _explained(
     if isinstance(error, OSError):
         return errors.explain_os_error(error), 1
     text = "interrupted."
-    if "resume" in vars(args):
+    if "resume" in vars(args) and not getattr(args, "dry_run", False):
         text += " Finished steps are kept. Continue with --resume."
     elif getattr(args, "list", False):
         text += " Finished steps are kept. The same command continues."

@@ -90,7 +90,9 @@ def test_each_signal_that_ends_a_command_is_an_interruption(number, monkeypatch,
     assert cli.main(["run", "demo"]) == 130
     told = "interrupted. Finished steps are kept. Continue with --resume.\n"
     assert capsys.readouterr().err == f"tfdistill run: {told}"
-    assert cli.main(["recipes", "check", "demo"]) == 130  # keeps nothing
+    assert cli.main(["run", "demo", "--dry-run"]) == 130  # keeps nothing, as the next
+    assert capsys.readouterr().err == "tfdistill run: interrupted.\n"
+    assert cli.main(["recipes", "check", "demo"]) == 130
     assert capsys.readouterr().err == "tfdistill recipes check: interrupted.\n"
     assert signal.getsignal(number) is before
 

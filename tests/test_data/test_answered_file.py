@@ -182,6 +182,11 @@ BAD = {
         "probabilities: expected one of a, b.*received 'd'",
     ),
     "no set": (rows_of(), {"labels": ()}, r"Name them all: --labels a,b,c\."),
+    "no set as JSON": (
+        [{"text": text(n), "model": json.dumps({"label": "ab"[n % 2]})} for n in range(90)],
+        {"labels": ()},
+        r"Name them all: --labels a,b\.",
+    ),
     "absent": (rows_of(), {"answer_column": "modl"}, "Did you mean 'model'"),
 }
 

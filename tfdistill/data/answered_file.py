@@ -17,6 +17,7 @@ from tfdistill.tasks import splitting, table_files, tables
 from tfdistill.tasks.answer_cells import (
     ABSTAINED,
     UNANSWERED,
+    bare_answer,
     folded_label,
     read_answers,
     text_of,
@@ -150,7 +151,7 @@ def read_answered_file(
     ordered = dict.fromkeys(labels or sorted(every, key=label_order(every)))
     ordered = tuple(name for name in ordered if name != declared.abstains)
     if not ordered:
-        texts = [*filter(None, map(text_of, raw.values[column]))]
+        texts = [*filter(None, map(bare_answer, raw.values[column]))]
         often = sorted({*texts}, key=lambda name: (-texts.count(name), name))[:_LISTED]
         expected = "gold labels, columns probabilities.LABEL, or --labels"
         remedy = f"Name them all: --labels {','.join(often)}."

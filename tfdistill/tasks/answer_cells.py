@@ -92,6 +92,12 @@ def text_of(cell: Any) -> str:
     return as_text(cell).strip()
 
 
+def bare_answer(cell: Any) -> str:
+    """A cell without JSON, quotes and a full stop, as a label is named; "" of a blank one."""
+    text = text_of(cell)
+    return [*_forms(text)][-1].strip(_AROUND) if text else ""
+
+
 def _forms(text: str) -> Iterator[str]:
     """The text, and what it holds as JSON."""
     yield text
