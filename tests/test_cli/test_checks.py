@@ -219,6 +219,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(data, capsys):
         assert cli.main(command.split()) == 0, capsys.readouterr().err
         shown = capsys.readouterr().out
         assert f"output    {out}" in shown and "Nothing was written." in shown
+        assert ("student   " in shown) == ("finetune" not in command)
         if "demo" not in command:
             assert "train 5, dev 3" in shown
             assert "WARNING: The development set has 3 examples" in shown

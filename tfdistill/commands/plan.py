@@ -145,7 +145,8 @@ def run(
         if not args.resume:
             findings.check()
         if args.dry_run:
-            _show(recipe, target, sets, findings.warnings, as_json=args.json)
+            trains = work != "finetune"
+            _show(recipe, target, sets, findings.warnings, trains=trains, as_json=args.json)
             return
     from tfdistill import run
 
@@ -161,9 +162,10 @@ def _show(
     sets: Sets | None,
     warnings: Sequence[str],
     *,
+    trains: bool,
     as_json: bool,
 ) -> None:
-    """Prints what a run would do: data, models, stages, files."""
+    """Prints what a run would do: data, models, stages, files; whether it `trains` a student."""
     from tfdistill.run import teachers
 
     check_fit(recipe)
@@ -180,13 +182,16 @@ def _show(
     result = {"recipe": plain, "data": data, "stages": stages, "out": str(out)}
     finetune, answers = recipe.teacher.finetune, recipe.teacher.answers
     answered = "" if answers is None else f"answers in {', '.join(answers.files)}"
+    student = [
+        f"student   {recipe.student.preset}, starts from {recipe.student.initialise}",
+        *(f"stage     {name}: {text}" for name, text in stages.items()),
+        *(f"variant   {name}: {text}" for name, text in variants.items()),
+    ]
     lines = [
         f"data      {', '.join(f'{key} {value}' for key, value in data.items())}",
         f"teacher   {recipe.teacher.source or answered}"
         + ("" if finetune is None else f", fine-tuned: {_stage(finetune, data)}"),
-        f"student   {recipe.student.preset}, starts from {recipe.student.initialise}",
-        *(f"stage     {name}: {text}" for name, text in stages.items()),
-        *(f"variant   {name}: {text}" for name, text in variants.items()),
+        *(student if trains else ()),
         f"seeds     {', '.join(map(str, recipe.seeds))}",
         *(f"vocab     {line}" for line in _vocabulary(recipe, sets)),
         f"output    {out}",
