@@ -47,6 +47,29 @@ def test_it_is_within_a_quarter_of_a_run():
     assert (parts["fine-tune the teacher"].steps, parts["distil the student"].steps) == (460, 1012)
 
 
+def test_augmented_rows_are_made_and_learnt_and_plain_text_is_left_to_others():
+    values = recipe(augmented=True).model_dump()
+    values["stages"]["joint"] |= {"min_steps": None}
+    values["stages"]["plain"] = {"kind": "general", "epochs": 3}
+    values["variants"]["student"]["stages"] = ("plain", "joint")
+    values = config.parse_recipe(values)
+    student = durations.student_of(values, MINILM)
+    parts = {}
+    for copies in (0, 20):
+        rows = {**ROWS, "augmented": (1 + copies) * ROWS["train"]} if copies else ROWS
+        read = values if copies else recipe(min_steps=None)
+        timed = durations.estimate(read, MINILM, student, rows, np.full(2937, TOKENS), RATE)
+        parts[copies] = {part.name: part for part in timed}
+    steps = [parts[copies]["distil the student"].steps for copies in (0, 20)]
+    assert steps == [3 * 92, 3 * 1928]  # of 2,937 and 61,677 rows
+    # Half of 15 tokens, each a pass over the text twice.
+    passes = 0.5 * TOKENS * ROWS["train"] * models.flops(MINILM, 2 * TOKENS)
+    seconds = parts[20]["augment the training set"].seconds
+    assert seconds == pytest.approx(passes / RATE, rel=0.25)
+    assert "augment the training set" not in parts[0]
+    assert not any("plain" in name for name in parts[20])
+
+
 def test_a_narrow_student_is_counted_with_its_own_fewest_steps():
     steps = estimate(student="pruned:layers=3,ffn=384,width=192")["distil the student"].steps
     assert steps == 44 * 92  # epochs of 92 batches, at least 4,000 steps

@@ -14,6 +14,11 @@ from tfdistill import config, errors
 from tfdistill.commands import base, benchmarks, options, plan
 from tfdistill.io import storage
 
+# Task of GLUE -> split -> the name of the server's file.
+_NAMES = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "QNLI", "RTE", "WNLI")
+_GLUE = {name.lower().replace("-", ""): {"test": name} for name in _NAMES}
+_GLUE["mnli"] = {"test_matched": "MNLI-m", "test_mismatched": "MNLI-mm"}
+
 
 def _answers_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_plain(parser, {"model": "a run folder, or a Hugging Face folder or id"})
@@ -58,6 +63,8 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     text = "split to read, or a file of labelled texts in its form (default: %(default)s)"
     options.add_plain(what, {"--split NAME": text}, default="dev")
+    text = "write the file that its server takes of a test split, such as predictions/SST-2.tsv"
+    options.add_plain(what, {"--predictions-for NAME": text}, choices=("glue",))
     text = "tables with newer answers of the large model to other texts: is what the file promises "
     text += "of its agreement with it still kept?"
     options.add_plain(what, {"--answers FILE": text}, nargs="+")
@@ -69,6 +76,8 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _evaluate(args: argparse.Namespace) -> None:
     plan.model(args.model, "model", exported=True, roberta=True)
+    if args.predictions_for is not None:
+        return _predict_for_glue(args)
     settings = plan.check_data(options.data_of(args, args.model), [args.split])
     if args.answers is not None:
         declared = {"model_answers": settings.model_answers or config.ModelAnswersConfig()}
@@ -124,6 +133,40 @@ def _evaluate(args: argparse.Namespace) -> None:
                 for of, where in (("", "with the threshold"), ("_of_path", "without a threshold"))
             ]
     base.show(result, as_json=args.json, lines=lines)
+
+
+def _predict_for_glue(args: argparse.Namespace) -> None:
+    """Writes index and prediction of every row of the test split: the files of GLUE's server."""
+    from tfdistill.data import batches, from_config
+    from tfdistill.io import files
+    from tfdistill.run import inputs
+
+    typed = {"--limit": "dev_limit" in options.section_of(args, "data")}
+    typed |= {"--patterns": args.patterns, "--answer-column": args.answer_column}
+    for option in filter(typed.get, typed):
+        raise errors.ConfigError(option, "none with --predictions-for", "one", "Leave it out.")
+    values = {**options.data_of(args, args.model), "dev_limit": None}
+    name = from_config.declared_task(options.data_section(values)).name
+    if name not in _GLUE:
+        expected = f"a task of GLUE ({', '.join(_GLUE)})"
+        raise errors.ConfigError("--predictions-for glue", expected, repr(name))
+    settings = plan.check_data(values, list(_GLUE[name]), may_hide_labels=True)
+    written = {}
+    for split, stem in _GLUE[name].items():
+        target = pathlib.Path("predictions") / f"{stem}.tsv"
+        if target.exists():
+            raise errors.OutputExistsError(f"{target}", "an absent file", "one", "Move it.")
+        task, examples = from_config.labelled(settings, split, may_hide_labels=True)
+        model = inputs.open_answerer(args.model, task)
+        rows = batches.Batches(model.encode(examples, settings), batch_size=64, shuffle=False)
+        logits = model.logits(model.outputs(rows, task), task)
+        answers = logits[:, 0].clip(0, 5) if task.traits.one_number else logits.argmax(axis=-1)
+        cells = enumerate(task.traits.cell(task, answer) for answer in answers)
+        lines = ["index\tprediction\n", *(f"{row}\t{cell}\n" for row, cell in cells)]
+        files.atomic_write_text(target, "".join(lines))
+        written[str(target)] = len(answers)
+    lines = [f"{path}: {count} predictions" for path, count in written.items()]
+    base.show({"files": written}, as_json=args.json, lines=lines)
 
 
 def _evaluate_agreements(args: argparse.Namespace, settings: config.DataConfig) -> None:
@@ -221,7 +264,7 @@ COMMANDS = (
         ),
         examples=(
             "evaluate runs/router --answers fresh.jsonl --answer-column answer",
-            "evaluate ./bert-sst2 --task sst2 --data-dir glue/SST-2 --json",
+            "evaluate ./bert-sst2 --task sst2 --data-dir glue/SST-2 --predictions-for glue",
         ),
     ),
 )

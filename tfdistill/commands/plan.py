@@ -166,7 +166,7 @@ def _show(
     as_json: bool,
 ) -> None:
     """Prints what a run would do: data, models, stages, files; whether it `trains` a student."""
-    from tfdistill.run import teachers
+    from tfdistill.run import durations, teachers
 
     check_fit(recipe)
     settings = recipe.data
@@ -174,12 +174,14 @@ def _show(
     if sets is None and settings.task is not None:
         task = from_config.declared_task(settings)
     teachers.check_fit(recipe, task)
-    data = _facts(settings, sets)
+    data = _facts(recipe, sets)
+    seconds = None if sets is None else durations.seconds_of(recipe, data, sets[1])
     used = list(dict.fromkeys(name for v in recipe.variants.values() for name in v.stages))
     stages = {name: _stage(recipe.stages[name], data) for name in used}
     variants = {name: " -> ".join(variant.stages) for name, variant in recipe.variants.items()}
     plain = recipe.model_dump(mode="json")
     result = {"recipe": plain, "data": data, "stages": stages, "out": str(out)}
+    result |= {"estimated_seconds": seconds}
     finetune, answers = recipe.teacher.finetune, recipe.teacher.answers
     answered = "" if answers is None else f"answers in {', '.join(answers.files)}"
     student = [
@@ -194,6 +196,7 @@ def _show(
         *(student if trains else ()),
         f"seeds     {', '.join(map(str, recipe.seeds))}",
         *(f"vocab     {line}" for line in _vocabulary(recipe, sets)),
+        *([] if sets is None else [f"time      {_time(recipe, seconds)}"]),
         f"output    {out}",
         *(f"WARNING: {warning}" for warning in warnings),
         "Nothing was written.",
@@ -211,8 +214,17 @@ def _vocabulary(recipe: config.Recipe, sets: Sets | None) -> list[str]:
     return cutting.planned(recipe, train, dev)
 
 
-def _facts(settings: config.DataConfig, sets: Sets | None) -> dict[str, Any]:
-    """The task, its metric and, where the files exist, how many examples there are."""
+def _time(recipe: config.Recipe, seconds: float | None) -> str:
+    texts = ", ".join(name for name, stage in recipe.used_stages.items() if stage.on_corpus)
+    about = "known where teacher.source is a folder"
+    if seconds is not None:
+        about = f"about {seconds / 60:.1f} minutes on this machine"
+    return f"{about}, and what {texts} takes on plain text" if texts else about
+
+
+def _facts(recipe: config.Recipe, sets: Sets | None) -> dict[str, Any]:
+    """The task, its metric and, where the files exist, how many examples there are at most."""
+    settings = recipe.data
     if settings.task is None:
         return {"task": "none: plain text"}
     if sets is None:
@@ -220,6 +232,11 @@ def _facts(settings: config.DataConfig, sets: Sets | None) -> dict[str, Any]:
     task, train, dev = sets
     facts = {"task": settings.task, "metric": task.primary_metric}
     facts |= {"files": settings.dir or settings.file, "train": len(train), "dev": len(dev)}
+    if settings.augment and any(stage.augmented for stage in recipe.used_stages.values()):
+        from tfdistill.augmentation import copies_for
+
+        copies = settings.augment.copies or copies_for(task.name)
+        facts["augmented"] = len(train) * (1 + copies * (1 if train.pairs is None else 2))
     if settings.unlabelled:
         texts = unlabelled.read_unlabelled(task, settings.unlabelled)
         facts["unlabelled"] = len(texts.examples)
@@ -294,6 +311,7 @@ def _stage(stage: Any, data: dict[str, Any]) -> str:
     num_train, least = data.get("train"), stage.min_steps
     if kind is not None and not stage.on_corpus and not stage.needs_labels():
         num_train = num_train and num_train + data.get("unlabelled", 0)
+    num_train = data.get("augmented") if getattr(stage, "augmented", False) else num_train
     steps = getattr(stage, "steps", None)
     long = f"{stage.epochs} epochs" if steps is None else f"{steps} steps"
     if steps is None and num_train is not None and not getattr(stage, "on_corpus", False):

@@ -10,7 +10,7 @@ from tfdistill import errors, manifest
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.recipe_files import ENVIRONMENT_FILE, RECIPE_FILE, load_recipe, parse_section
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, DataConfig
-from tfdistill.config.short_forms import is_checkpoint, is_pruned
+from tfdistill.config.short_forms import is_pruned
 from tfdistill.config.stages import STAGES, Stage
 from tfdistill.io import files, reading, storage
 
@@ -18,6 +18,7 @@ from tfdistill.io import files, reading, storage
 _VECTOR_LOSSES = ("VectorMSE", "VectorCosine", "SimilarityKL")
 RECIPE_SHA256 = "recipe_sha256"
 """The key of that checksum."""
+_GENERAL = "`tfdistill run tinybert_general` makes a student that has learnt plain text"
 SPLIT_FILE = "section.json"
 """Beside the sets of one labelled file in a run: the fields of a data section that read them."""
 
@@ -163,8 +164,9 @@ def missing_inputs(recipe: Recipe) -> list[str]:
             faults.append(f"data.{key}: {path} is not there")
     faults += _teacher_faults(recipe) if recipe.teacher.answers is None else answers_faults(recipe)
     faults += _augment_faults(recipe)
-    if is_checkpoint(recipe.student.preset) and is_missing(recipe.student.preset):
-        faults.append(f"student.preset: {recipe.student.preset} is not there")
+    for key, remedy in (("preset", ""), ("initialise", f". {_GENERAL}")):
+        if is_missing(path := getattr(recipe.student, key)):
+            faults.append(f"student.{key}: {path} is not there{remedy}")
     if recipe.student.keep_head and recipe.student.start in STARTS:
         faults.append(
             "student.keep_head: a finished student has a head to keep. Name its folder with "
@@ -185,6 +187,8 @@ def missing_inputs(recipe: Recipe) -> list[str]:
     for key, paths in texts.items():
         if not paths and not embedded:
             faults.append(f"{key}: plain text. Give it with --set {key}=[FILE,...]")
+            if key in [f"stages.{name}.corpus" for name, stage in used if stage.kind == "general"]:
+                faults[-1] += f". {_GENERAL}: --set student.initialise=FOLDER, and other variants"
         absent = (path for path in paths if not storage.located(path).exists())
         faults += [f"{key}: {path} is not there" for path in absent]
     return faults
@@ -223,11 +227,12 @@ def _teacher_faults(recipe: Recipe) -> list[str]:
             "teacher.pretrain: a preset knows nothing, and there is no task to train it on. "
             "Name a pre-trained teacher, or say how to pre-train it"
         ]
+    alone = recipe.data.augment is not None and recipe.data.augment.masked_lm is None
     return [
-        f"teacher.pretrain: stages.{name} ({stage.kind}) learns from a masked language model, "
+        f"teacher.pretrain: stages.{name} ({stage.kind}) needs a masked language model, "
         "and a preset is none before it is pre-trained"
         for name, stage in recipe.used_stages.items()
-        if stage.traits.predicts_words and stage.traits.has_teacher
+        if (stage.traits.predicts_words and stage.traits.has_teacher) or (alone and stage.augmented)
     ]
 
 

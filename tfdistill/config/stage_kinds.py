@@ -24,6 +24,8 @@ _CLASSIFIER = (*_TASK, "keep_best", "min_steps", "patience")
 _LAYERS = ("layer_weights", "layer_map", "projection", "reduction")
 _ANSWERS = ("objective", "temperature")
 _TRANSFER = ("transfer_epochs", "transfer_steps", "transfer_learning_rate")
+_OF_LOGITS = {"reduction": "batch"}
+_BATCHES = {"reduction": Literal["batch", "reference"]}
 _FROM_START = {"learning_rate": None, "min_steps": LEAST_STEPS, "patience": 5}
 _BY_WIDTH = schema.Rate | None
 
@@ -107,8 +109,10 @@ _KINDS = (
     StageKind(
         name="logits",
         reads="task",
-        keys=(*_CLASSIFIER, *_ANSWERS, "scale_by_t2"),
+        keys=(*_CLASSIFIER, *_ANSWERS, "scale_by_t2", "reduction"),
         losses={"logits": 1.0, "label": 0.0},
+        defaults=_OF_LOGITS,
+        types=_BATCHES,
         answers_alone=True,
         trains_classifier=True,
     ),
@@ -146,10 +150,10 @@ _KINDS = (
     StageKind(
         name="patient",
         reads="task",
-        keys=(*_CLASSIFIER, *_ANSWERS, "layer_map"),
+        keys=(*_CLASSIFIER, *_ANSWERS, "layer_map", "reduction"),
         losses={"label": 0.5, "logits": 0.5, "patient": 100.0},
-        defaults={"layer_map": "skip", "temperature": 10.0},
-        types={"layer_map": Literal["skip", "last"] | tuple[int, ...]},
+        defaults={**_OF_LOGITS, "layer_map": "skip", "temperature": 10.0},
+        types={**_BATCHES, "layer_map": Literal["skip", "last"] | tuple[int, ...]},
         trains_classifier=True,
     ),
     StageKind(

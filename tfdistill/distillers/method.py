@@ -204,6 +204,8 @@ class PatientDistiller(MethodDistiller, method=methods.patient):
         "logit_mse" (for a regression).
       head (str | None): None for the student's own; "multi_label" where a classifier's classes
         exclude nothing.
+      reduction (str): Of ``logits``: "batch", or "reference", the published mean, over the classes
+        too.
 
     Raises:
       ConfigError: If an option is unknown or out of range.

@@ -214,6 +214,7 @@ def patient(
     projection: Literal["none", "per_layer", "auto"] = "none",
     objective: str = "kl_divergence",
     head: str | None = None,
+    reduction: Literal["batch", "reference"] = "batch",
 ) -> Losses:
     """Labels, answers and [CLS] states; see `distillers.PatientDistiller`.
 
@@ -229,9 +230,10 @@ def patient(
         if projection == "per_layer"
         else projection
     )
+    options = {"temperature": temperature, "head": head, "reduction": reduction}
     return {
         "label": gold_labels.GoldLabels(head=head, weight=float(alpha)),
-        "logits": answer_loss(objective, temperature=temperature, head=head, weight=1.0 - alpha),
+        "logits": answer_loss(objective, weight=1.0 - alpha, **options),
         "patient": layered.PatientMSE(
             layers=layer_map, over_layers="mean", projection=named, weight=float(beta)
         ),

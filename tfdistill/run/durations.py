@@ -9,13 +9,14 @@ import math
 import pathlib
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfdistill import analysis, config, models
+from tfdistill import analysis, config, models, tasks
 from tfdistill.manifest import lengths
-from tfdistill.run import stages, task_models
+from tfdistill.run import shapes, stages, task_models
 from tfdistill.tasks import KINDS, splitting
 from tfdistill.training import precision
 
@@ -33,6 +34,7 @@ _CELL = 0.45  # a repetition of a file at a length, beside the time that it meas
 # 250,000 pieces, read, cut, saved and compared with: for each number of a row; a list of words.
 _CUT_A_WIDTH, _WORD_LIST = 0.08, 3.0
 _TAGGED = 1e-4  # of a linear tagger, a token
+_ASKED = 0.5  # tokens that are words to exchange: the masked language model is asked for each
 _CUT_TEXTS = 1500  # texts whose forward and backward pass takes as long as cutting a student
 
 
@@ -98,8 +100,9 @@ def estimate(
     """Estimates the parts of a run of one task, in their order.
 
     The teacher's shape is None where it is known by its answers, the student's where there is none.
-    `rows` are counts of "train", "dev" and "test"; `tokens` are the lengths of its texts, (n,);
-    `rate` is the quiet one of `training_rate`.
+    `rows` are counts of "train", "dev", "test" and, of a recipe that augments, "augmented";
+    `tokens` are the lengths of its texts, (n,); `rate` is the quiet one of `training_rate`. Stages
+    on plain text are left out: nobody has counted it.
     """
     longest = recipe.data.max_length
     length = max(2, round(float(np.minimum(tokens, longest).mean())))
@@ -147,12 +150,20 @@ def estimate(
         steps = epochs * per_epoch
         trainings = 1 if tuned.pooled else len(tuned.targets)
         parts.append(trained(name, teacher_shape, tuned, steps, epochs, 0.0, trainings))
+    if (augmented := rows.get("augmented", 0)) and teacher_shape is not None:
+        passes = train * _ASKED * length * models.flops(teacher_shape, 2 * length)
+        parts.append(TimedPart("augment the training set", of_flops(passes)))
     if student_shape is not None:
         if recipe.student.start in ("auto", "pruned") and teacher_shape is not None:
             cut = of_flops(3 * min(_CUT_TEXTS, train) * teacher) + slower * _TRACE
             parts.append(TimedPart("cut the student out of the teacher", cut))
         for name, stage in recipe.used_stages.items():
-            per_epoch = math.ceil(train / stage.batch_size)
+            if stage.on_corpus:
+                continue
+            # Variants that begin with the same stages share them.
+            ways = [v.stages for v in recipe.variants.values() if name in v.stages]
+            ways = {stages_before[: stages_before.index(name)] for stages_before in ways}
+            per_epoch = math.ceil((augmented if stage.augmented else train) / stage.batch_size)
             stage = stages.by_width(stage, student_shape)
             steps = stage.steps or stage.num_epochs(per_epoch) * per_epoch
             asks = teacher if stage.traits.has_teacher else 0.0
@@ -165,7 +176,7 @@ def estimate(
                     steps,
                     steps / max(per_epoch, stage.traits.watched_every),
                     asks,
-                    seeds,
+                    seeds * len(ways),
                 )
             )
     if recipe.baselines != "none":
@@ -191,6 +202,25 @@ def estimate(
     tested = of_flops(test * (teacher + 2 * student))
     parts.append(TimedPart("start, test and report", slower * (_START + _REPORT) + tested))
     return parts
+
+
+def seconds_of(
+    recipe: config.Recipe, rows: Mapping[str, Any], train: tasks.Examples
+) -> float | None:
+    """Estimates a run on this machine from its training texts; None where a model is unknown.
+
+    A text has 4 pieces for 3 words; `rows` are as for `estimate`.
+    """
+    teacher, student = shapes.shapes_of(recipe, [])
+    if (teacher is None and recipe.teacher.answers is None) or student is None:
+        return None
+    trained = None if recipe.student.is_teacher else student_of(recipe, teacher)
+    rest = train.pairs or [""] * len(train)
+    words = [len(f"{text} {pair}".split()) for text, pair in zip(train.texts, rest, strict=True)]
+    tokens = 2 + 4 / 3 * np.asarray(words)
+    longest = min(recipe.data.max_length, round(float(tokens.mean())))
+    rate, _ = training_rate(teacher or student, longest)
+    return sum(p.seconds for p in estimate(recipe, teacher, trained, rows, tokens, rate))
 
 
 def student_of(recipe: config.Recipe, teacher: models.EncoderConfig | None) -> models.EncoderConfig:

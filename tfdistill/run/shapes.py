@@ -31,7 +31,7 @@ def shape_faults(recipe: config.Recipe, *, import_classes: bool = False) -> list
     import path, which runs their module.
     """
     faults: list[str] = []
-    teacher, student = _shapes(recipe, faults)
+    teacher, student = shapes_of(recipe, faults)
     if teacher is not None and student is not None:
         faults += _head_faults(recipe, teacher, student) + _word_faults(recipe, teacher, student)
         faults += _start_faults(recipe, teacher, student)
@@ -128,7 +128,7 @@ def _position_faults(recipe: config.Recipe, teacher: Shape, student: Shape) -> l
 
 def unequal_heads(recipe: config.Recipe) -> bool:
     """Whether teacher and student are known to have other numbers of attention heads."""
-    return _unequal(*_shapes(recipe, []))
+    return _unequal(*shapes_of(recipe, []))
 
 
 def _unequal(teacher: models.EncoderConfig | None, student: models.EncoderConfig | None) -> bool:
@@ -139,7 +139,7 @@ def _unequal(teacher: models.EncoderConfig | None, student: models.EncoderConfig
     return teacher.num_heads != student.num_heads
 
 
-def _shapes(
+def shapes_of(
     recipe: config.Recipe, faults: list[str]
 ) -> tuple[models.EncoderConfig | None, models.EncoderConfig | None]:
     """Teacher and student as far as they are known; adds to `faults` what is wrong with them."""

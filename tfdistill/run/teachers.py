@@ -178,9 +178,13 @@ def check_fit(recipe: config.Recipe, task: tasks.TaskSpec | None) -> None:
         places[recipe.student.start] = task
     elif config.is_checkpoint(recipe.student.preset):
         places.setdefault(recipe.student.preset, None)
-    for source, answered in places.items():
-        if not (pathlib.Path(source) / checkpoints.CONFIG_FILE).is_file():
-            continue
+    words, augment = general_source(recipe, pathlib.Path()), recipe.data.augment
+    used = recipe.used_stages.values()
+    sources = {words for s in used if s.traits.predicts_words and s.traits.has_teacher}
+    sources |= {augment.masked_lm or words for s in used if s.augmented and augment is not None}
+    for source in filter(_is_here, sources):
+        weights.load_model(weights.open_checkpoint(source, shapes_only=True), "masked_lm")
+    for source, answered in filter(lambda place: _is_here(place[0]), places.items()):
         checkpoint = weights.open_checkpoint(source, shapes_only=True)
         if answered is None or answered.traits.vectors:
             weights.load_model(checkpoint, models.Head().kind)
@@ -189,6 +193,10 @@ def check_fit(recipe: config.Recipe, task: tasks.TaskSpec | None) -> None:
         paired = answered.pair_column is not None
         loaded = weights.load_model(checkpoint, kind, task_kind=answered.kind, pairs=paired)
         training.label_order(loaded.model, loaded.labels, answered)
+
+
+def _is_here(source: str) -> bool:
+    return bool(source) and (pathlib.Path(source) / checkpoints.CONFIG_FILE).is_file()
 
 
 def general_source(recipe: config.Recipe, root: pathlib.Path) -> str:

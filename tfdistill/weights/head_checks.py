@@ -71,7 +71,8 @@ def check_head(checkpoint: Checkpoint, what: str, prefixes: tuple[str, ...]) -> 
             f"head of {checkpoint.folder.name}",
             what,
             other_head(checkpoint),
-            "Pass new_head=True to start with a head at random.",
+            "Name a model that has one: for masked words the one before its fine-tuning "
+            "(teacher.general, data.augment.masked_lm). In Python new_head=True starts a new one.",
         )
 
 
