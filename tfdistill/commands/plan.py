@@ -175,7 +175,8 @@ def _show(
         task = from_config.declared_task(settings)
     teachers.check_fit(recipe, task)
     data = _facts(recipe, sets)
-    seconds = None if sets is None else durations.seconds_of(recipe, data, sets[1])
+    timed = sets is not None and trains
+    seconds = durations.seconds_of(recipe, data, sets[1]) if sets is not None and trains else None
     used = list(dict.fromkeys(name for v in recipe.variants.values() for name in v.stages))
     stages = {name: _stage(recipe.stages[name], data) for name in used}
     variants = {name: " -> ".join(variant.stages) for name, variant in recipe.variants.items()}
@@ -196,7 +197,7 @@ def _show(
         *(student if trains else ()),
         f"seeds     {', '.join(map(str, recipe.seeds))}",
         *(f"vocab     {line}" for line in _vocabulary(recipe, sets)),
-        *([] if sets is None else [f"time      {_time(recipe, seconds)}"]),
+        *([f"time      {_time(recipe, seconds)}"] if timed else ()),
         f"output    {out}",
         *(f"WARNING: {warning}" for warning in warnings),
         "Nothing was written.",

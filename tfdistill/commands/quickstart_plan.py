@@ -282,8 +282,9 @@ def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPl
     note = f"student: {chosen.part}, the largest part of the teacher {within}"
     plan = plan.with_student(str(chosen.part), note, latency_ms)
     stage = plan.recipe.stages.get(_JOINT)
-    float32 = stage is not None and stage.precision != "mixed_bfloat16"
-    if quantize != _IN_4_BITS or not float32 or stage.compress is not None:
+    if quantize != _IN_4_BITS or stage is None or stage.precision == "mixed_bfloat16":
+        return plan
+    if stage.compress is not None:
         return plan
     note = "the student is trained with its matrices rounded to 4 bits, as its file has them"
     return plan.changed(note, _AS_IN_THE_FILE)
