@@ -110,7 +110,8 @@ def _import_all(*, light: bool) -> None:
 def _made_in(folder: pathlib.Path):
     def tfdistill(*arguments: str) -> None:
         log = folder / "log.txt"
-        pid = _start(arguments, folder, log)
+        before = undamaged.keep_scratch if arguments[0] == "run" else None
+        pid = _start(arguments, folder, log, before)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if status:
             sys.exit(f"tfdistill {' '.join(arguments)}: exit {status}\n{log.read_text()}")

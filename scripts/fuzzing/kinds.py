@@ -304,7 +304,7 @@ KINDS = (
         Kind(f"{name} as read", files, (("read", name),), weight=weight, light=bool(light))
         for name, files, weight, light in (
             ("run", ("run/*", "run/**/history.csv", "run/**/*.json", "run/**/*.yaml"), 4, 1),
-            ("run", ("run/**/answers.safetensors", "run/**/hf/*", "run/**/model.keras"), 3, 1),
+            ("run", ("run/**/answers.safetensors", "run/**/hf/*"), 3, 1),
             ("records", ("run/**/result.json", "run/results/*.json"), 2, 1),
             ("weights", ("run/stages/**/*.safetensors", "run/teacher/cache/*"), 2, 1),
             ("export", ("exported/*",), 4, 1),

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tfdistill import errors
-from tfdistill.io import contents, ledger
+from tfdistill.io import contents, ledger, work_folder
 
 
 def flip(path):
@@ -94,3 +94,22 @@ def test_a_file_is_read_once_as_long_as_it_is_the_same(tmp_path):
     path.unlink()
     with pytest.raises(FileNotFoundError):
         reader(path)
+
+
+def test_what_a_record_names_is_removed_and_nothing_else(model):
+    (model / "hf" / "notes.txt").write_text("the user's")
+    elsewhere = model.parent / "elsewhere"
+    (model / "hf" / "config.json").rename(elsewhere)
+    (model / "hf" / "config.json").symlink_to(elsewhere)
+    work_folder.remove_recorded(model)
+    remaining = {path.relative_to(model).as_posix() for path in model.rglob("*")}
+    assert remaining == {"hf", "hf/notes.txt"} and elsewhere.is_file()
+    work_folder.remove_recorded(model)  # without a record
+
+    (model / "hf" / "notes.txt").unlink()
+    (model / "hf" / "config.json").write_text("{}")
+    (model / "hf" / ledger.MARKER).write_text("a marker")
+    ledger.write_checksums(model)
+    (model / "hf" / "config.json").unlink()  # a kill came in between
+    work_folder.remove_recorded(model)
+    assert not model.exists()

@@ -1,5 +1,7 @@
 """A run cuts the vocabulary of its teacher to its texts and languages, before all else."""
 
+import shutil
+
 import numpy as np
 import pytest
 import toys
@@ -7,7 +9,7 @@ import unigrams
 
 from tfdistill import config, errors, models, weights
 from tfdistill.compress import languages
-from tfdistill.run import cutting, prepare
+from tfdistill.run import cutting, deliver, prepare
 from tfdistill.tokenization.unigram import MARK
 
 TRAIN = ["the film is good", "the film is bad", "very fun", "not fun.", "a dull film!"]
@@ -108,6 +110,18 @@ def test_a_run_that_is_continued_uses_what_it_cut_and_notices_other_files(
             prepare.prepare(recipe(folder), root)
     finally:
         cut.write_text(content)
+
+
+def test_a_model_that_was_only_cut_goes_with_the_student_and_comes_back(prepared, folder, tmp_path):
+    root = shutil.copytree(prepared[0], tmp_path / "run")
+    (weights_file,) = root.glob("data/cut/*/hf/model.safetensors")
+    content, record = weights_file.read_bytes(), cutting.record_of(root)
+    deliver.drop_scratch(root)
+    assert [path.name for path in root.glob("data/cut/*")] == [cutting.RECORD]
+    assert cutting.record_of(root) == record
+    again = prepare.prepare(recipe(folder), root)[0]
+    assert again.tokenizer.digest == prepared[1].tokenizer.digest
+    assert weights_file.read_bytes() == content
 
 
 @pytest.mark.slow

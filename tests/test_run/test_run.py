@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import yaml
 
 from export.checking import verify
@@ -14,7 +15,6 @@ from tfdistill import config, errors, manifest, results, run, tasks, training
 from tfdistill.data import from_config, parallel, synthetic
 from tfdistill.io import reading
 from tfdistill.run import inputs, prepare, records, students, teachers
-from tfdistill.training import variables
 
 
 def toy_values(data_dir: pathlib.Path) -> dict:
@@ -72,8 +72,8 @@ def finished(values, tmp_path_factory):
 def test_a_run_folder_holds_recipe_versions_logs_metrics_models_export_and_report(finished):
     out, metrics = finished
     at_top = "recipe.yaml environment.json metrics.json benchmark.json report.html report.md"
-    student = "student/model.keras student/hf/config.json student/hf/model.safetensors"
-    stages = "stages/general+intermediate/seed-1/projection.safetensors"
+    student = "student/hf/config.json student/hf/model.safetensors"
+    stages = "stages/general/seed-1/result.json students/full/seed-1/answers.safetensors"
     exports = "export/model.tflite teacher/export/model.json teacher/finetune/history.csv"
     names = " ".join((at_top, student, stages, exports)).split()
     assert [name for name in names if not (out / name).is_file()] == []
@@ -132,7 +132,7 @@ def test_the_test_set_is_scored_as_the_development_set_is(
 
     monkeypatch.setattr(inputs, "open_answerer", opening)
     again, _ = on_test_set((data_dir / "dev.tsv").read_text())
-    assert opened == ["teacher/model", "student", "export"]
+    assert opened == ["teacher", "student", "export"]
     by_folder = {model.folder: model.metrics for model in metrics.models}
     assert again["teacher"] == pytest.approx(by_folder["teacher"])
     assert again["student"] == pytest.approx(by_folder[metrics.chosen])
@@ -190,7 +190,7 @@ def test_resuming_a_finished_run_trains_nothing(finished, values, tmp_path, monk
     ("folder", "name"),
     [
         ("teacher/model", "model.safetensors"),
-        ("students/full/seed-1", "config.json"),
+        ("students/no_teacher/seed-1", "config.json"),
         ("student", "vocab.txt"),
     ],
 )
@@ -198,7 +198,7 @@ def test_a_changed_file_of_a_saved_model_is_found_before_it_is_used(
     finished, tmp_path, folder, name
 ):
     out = tmp_path / "run"
-    shutil.copytree(finished[0], out, ignore=shutil.ignore_patterns("export", "stages", "*.keras"))
+    shutil.copytree(finished[0], out, ignore=shutil.ignore_patterns("export", "stages"))
     assert inputs.open_source(str(out / folder)).labels
     path = out / folder / "hf" / name
     content = bytearray(path.read_bytes())
@@ -206,19 +206,6 @@ def test_a_changed_file_of_a_saved_model_is_found_before_it_is_used(
     path.write_bytes(content)
     with pytest.raises(errors.WeightsError, match=f"hf/{name}: expected the file that was saved"):
         inputs.open_source(str(out / folder))
-
-
-def test_the_weights_of_another_stage_are_found_before_they_are_used(finished, values, tmp_path):
-    out, recipe = tmp_path / "run", config.parse_recipe(values)
-    shutil.copytree(finished[0], out)
-    place, other = (
-        students.stage_folder(out, recipe, (stage,), 1) / students.STUDENT
-        for stage in ("intermediate", "labels")
-    )
-    shutil.copy(other, place)
-    (out / "results" / "task_stages-1.json").unlink()
-    with pytest.raises(errors.WeightsError, match="made from stages/intermediate/seed-1"):
-        run.run_recipe(recipe, out, resume=True)
 
 
 @pytest.mark.thorough
@@ -314,18 +301,74 @@ def test_a_run_that_was_interrupted_ends_like_one_that_was_not(
         with pytest.raises(KeyboardInterrupt):
             run.run_recipe(recipe, out)
     assert not (out / "metrics.json").exists()
+    place, other = (
+        students.stage_folder(out, recipe, (stage,), 1) / students.STUDENT
+        for stage in ("intermediate", "labels")
+    )
+    content = place.read_bytes()
+    shutil.copy(other, place)
+    with pytest.raises(errors.WeightsError, match="made from stages/intermediate/seed-1"):
+        run.run_recipe(recipe, out, resume=True)
+    place.write_bytes(content)
     with monkeypatch.context() as patch:
         # The rest of the path is tested above: here only the students count.
         patch.setattr(run, "_deliver", lambda context, trained: trained)
         run.run_recipe(recipe, out, resume=True)
-    for stages in (("labels",), ("intermediate", "prediction")):
+    for place in ("no_teacher", "task_stages"):
         ours, whole = (
-            variables.read(students.stage_folder(root, recipe, stages, 1) / "student.safetensors")
-            for root in (out, reference)
+            weights_of(root / "students" / place / "seed-1") for root in (out, reference)
         )
         assert ours.keys() == whole.keys()
         for name, array in ours.items():
             np.testing.assert_array_equal(array, whole[name], err_msg=name)
+
+
+def weights_of(folder: pathlib.Path) -> dict[str, np.ndarray]:
+    return safetensors.numpy.load_file(folder / "hf" / "model.safetensors")
+
+
+def held(root: pathlib.Path) -> dict[str, int]:
+    """File -> bytes of a run folder, as `du` finds it."""
+    found_files = (path for path in root.rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): path.stat().st_size for path in found_files}
+
+
+def test_a_finished_run_holds_each_model_once(finished):
+    out, metrics = finished
+    models = 4 * sum(model.parameters for model in metrics.models)
+    large = {
+        name: size
+        for name, size in held(out).items()
+        if name.endswith((".safetensors", ".keras")) or "ckpt" in name
+    }
+    assert sum(large.values()) <= 1.2 * models
+    assert sorted(name for name in large if "answers" not in name) == [
+        "student/hf/model.safetensors",
+        "students/no_teacher/seed-1/hf/model.safetensors",
+        "students/task_stages/seed-1/hf/model.safetensors",
+        "teacher/model/hf/model.safetensors",
+    ]
+
+
+def test_a_student_whose_result_is_lost_is_trained_again(finished, values, tmp_path, monkeypatch):
+    """Also after a kill between a result and what follows it, with a file of the user's."""
+    out = shutil.copytree(finished[0], tmp_path / "toy")
+    (out / "results" / "task_stages-1.json").unlink()
+    later = shutil.ignore_patterns("README.md")  # written when the student is there
+    place = out / "students" / "full" / "seed-1"
+    shutil.copytree(out / "student", place, dirs_exist_ok=True, ignore=later)
+    users_files = out / "stages" / "mine.safetensors", place / "mine.txt"
+    for path in users_files:
+        path.write_text("")
+    before = weights_of(out / "students" / "task_stages" / "seed-1")
+    run.run_recipe(config.parse_recipe(values), out, resume=True)
+    again = weights_of(out / "students" / "task_stages" / "seed-1")
+    for name, array in before.items():
+        np.testing.assert_array_equal(again[name], array, err_msg=name)
+    new = held(out).keys() - held(finished[0]).keys()
+    assert {name for name in new if "tfevents" not in name} == {
+        path.relative_to(out).as_posix() for path in users_files
+    }
 
 
 def test_missing_inputs_are_all_named_before_anything_is_written(values, tmp_path):

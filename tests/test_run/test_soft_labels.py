@@ -64,7 +64,9 @@ def labelled(folder, path, *others):
 def by_model(folder, tmp_path_factory):
     """A run whose teacher is a model, and a file with the numbers that it has in memory."""
     out = tmp_path_factory.mktemp("runs") / "model"
-    record = run.distill_variant(recipe_of(folder, {"source": str(folder / "teacher")}), out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run.deliver, "drop_scratch", lambda root: None)  # the teacher's answers stay
+        record = run.distill_variant(recipe_of(folder, {"source": str(folder / "teacher")}), out)
     (cache,) = (out / "teacher" / "cache").iterdir()
     train = arrays.read_arrays(cache)["logits"]
     dev = answers.read(out / "teacher" / answers.FILE_NAME).logits["model"]

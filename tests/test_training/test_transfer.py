@@ -1,7 +1,6 @@
 """Knowledge transfer: what its stages learn, and that a kill at any moment changes nothing."""
 
 import dataclasses
-import shutil
 
 import numpy as np
 import pytest
@@ -328,7 +327,6 @@ def test_a_run_killed_at_a_boundary_equals_one_that_was_not(
     whole, transfer, tmp_path, monkeypatch, moment
 ):
     save, write_json = variables.save, transfers.files.atomic_write_json
-    remove = shutil.rmtree
 
     def killed_before(path, name):
         if path.name == name:
@@ -342,13 +340,9 @@ def test_a_run_killed_at_a_boundary_equals_one_that_was_not(
                 lambda held, path: killed_before(path, transfers.WEIGHTS) or save(held, path),
             )
         elif moment == "before_next_stage":
-            patch.setattr(
-                transfers.shutil,
-                "rmtree",
-                lambda path, **options: (
-                    killed_before(path, "checkpoints") or remove(path, **options)
-                ),
-            )
+            name = transfers.RESULT  # which is there
+            remove = lambda folder: killed_before(folder / name, name)  # noqa: E731
+            patch.setattr(transfers.checkpoints, "remove", remove)
         else:
             name = {"before_plan": transfers.PLAN, "before_result": transfers.RESULT}[moment]
             patch.setattr(

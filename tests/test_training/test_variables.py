@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tfdistill import errors
-from tfdistill.training import variables
+from tfdistill.training import checkpoints, variables
 
 
 def held(*values):
@@ -38,3 +38,26 @@ def test_what_belongs_to_something_else_is_not_loaded(saved, values, made_from, 
     with pytest.raises(errors.WeightsError, match=said):
         variables.load(loaded, saved, made_from=made_from, beside=beside)
     assert not any(variable.numpy().any() for variable in loaded)
+
+
+def test_checkpoints_of_a_fit_that_is_over_go_and_nothing_else(tmp_path):
+    root, home = tmp_path / "run", tmp_path / "home"
+    written = (
+        *("last/checkpoint", "last/ckpt-5.index", "last/ckpt-5.data-00000-of-00001"),
+        *("last/ckpt-4_temp/part-00000", "best/checkpoint", "best/ckpt-3.index"),
+    )
+    for name in written:
+        for place in (root / "teacher" / "checkpoints", root / "checkpoints", home):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text("")
+    users_files = root / "checkpoints" / "last" / "ckpt.txt", root / "teacher" / "history.csv"
+    for path in users_files:
+        path.write_text("")
+    (root / "linked").mkdir()
+    (root / "linked" / "checkpoints").symlink_to(home)
+    checkpoints.remove(root)
+    assert sorted(path for path in root.rglob("*") if path.is_file()) == sorted(users_files)
+    assert {path.name for path in root.iterdir()} == {"checkpoints", "teacher", "linked"}
+    assert not (root / "teacher" / "checkpoints").exists()
+    assert all((home / name).exists() for name in written)
+    checkpoints.remove(root / "absent")

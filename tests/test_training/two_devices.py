@@ -19,6 +19,7 @@ import yaml
 
 from tfdistill import cli, config, errors, run, training
 from tfdistill.data import synthetic, vocab
+from tfdistill.run import inputs
 from tfdistill.training import callbacks, pretrain_run, strategies
 
 TWO = 2
@@ -131,7 +132,7 @@ def ran(folder, devices):
         run.distill_variant(toy_recipe, out, devices=1, resume=devices == "21")
     weights = {}
     for where in ("teacher/model", "student"):
-        model = keras.models.load_model(out / where / "model.keras", compile=False)
+        model = inputs.open_source(str(out / where)).model
         weights |= {f"{where} {v.name}": v.numpy().ravel().tolist() for v in model.weights}
     environment = json.loads((out / "environment.json").read_text("utf-8"))
     return {"values": weights, "devices": environment["devices"]}

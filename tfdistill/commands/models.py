@@ -82,7 +82,9 @@ def general_of(teacher: str) -> str | None:
     if recipe.data.cut is not None:
         from tfdistill.run import cutting
 
-        recipe = cutting.with_cut_models(recipe, pathlib.Path(teacher))
+        named, recipe = recipe, cutting.with_cut_models(recipe, pathlib.Path(teacher))
+        if recipe.teacher.source == named.teacher.source:  # it reads other words
+            return None
     settings = recipe.teacher
     source = settings.general or settings.source
     return source if settings.finetune is not None and pathlib.Path(source).is_dir() else None

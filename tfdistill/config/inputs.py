@@ -118,12 +118,18 @@ def usual_max_length(source: str | None) -> int:
 def model_folder(source: str) -> str:
     """Finds the Hugging Face folder of a model, which may be `source` itself; reads no weights.
 
-    `source` is a run folder (of `finetune` its teacher, otherwise its student), a folder with
-    ``hf`` in it, a Hugging Face folder or a hub id. A run that has trained nothing yet is refused.
+    `source` is a run folder (of `finetune` its teacher, otherwise its student), the folder
+    ``teacher`` of a run, a folder with ``hf`` in it, a Hugging Face folder or a hub id. A run that
+    has trained nothing yet is refused. A teacher that a run took as it is stays where it was.
     """
     path = pathlib.Path(source)
     candidates = (path / "student" / "hf", path / "model" / "hf", path / "hf")
     checkpoint = next((folder for folder in candidates if folder.is_dir()), None)
+    if checkpoint is None and path.name == "teacher" and (run := saved_recipe(path.parent)):
+        if run.student.is_teacher:
+            checkpoint = path.parent / "student" / "hf"
+        elif run.teacher.finetune is None and run.teacher.answers is None:
+            return run.teacher.source
     recipe = saved_recipe(path) if checkpoint is None else None
     if recipe is not None:
         checkpoint = path / "teacher" / "model" / "hf"

@@ -118,6 +118,19 @@ def write_checksums(folder: files.Path, *, but: tuple[str, ...] = ()) -> None:
     files.atomic_write_json(root / CHECKSUMS, {"format_version": 1, "files": record})
 
 
+def recorded(folder: files.Path) -> dict[str, str]:
+    """Name -> SHA-256 of the files in the record of a folder; {} without one."""
+    path = pathlib.Path(folder) / CHECKSUMS
+    if not path.is_file():
+        return {}
+    content = reading.read_json_object(path, error=errors.WeightsError)
+    record = content.get("files")
+    if content.get("format_version") != 1 or not isinstance(record, dict):
+        remedy = _REMEDY.format(folder=folder)
+        raise errors.WeightsError(f"{path}", "a record of files", "other content", remedy)
+    return record
+
+
 def check_folder(folder: files.Path) -> None:
     """Refuses a folder, or a part of one, with a file that is not as the folder's record says.
 
@@ -125,14 +138,7 @@ def check_folder(folder: files.Path) -> None:
     """
     path = pathlib.Path(folder)
     for root, prefix in ((path, ""), (path.parent, f"{path.name}/")):
-        if not (root / CHECKSUMS).is_file():
-            continue
-        remedy = _REMEDY.format(folder=root)
-        content = reading.read_json_object(root / CHECKSUMS, error=errors.WeightsError)
-        record = content.get("files")
-        if content.get("format_version") != 1 or not isinstance(record, dict):
-            received = "other content"
-            raise errors.WeightsError(f"{root / CHECKSUMS}", "a record of files", received, remedy)
+        remedy, record = _REMEDY.format(folder=root), recorded(root)
         for name in sorted(name for name in record if name.startswith(prefix)):
             file = root / name
             received = files.sha256_of(file) if file.is_file() else "no such file"

@@ -271,6 +271,18 @@ def _top(folder: pathlib.Path) -> list[str]:
     return sorted(name for name in names if not files.is_unfinished(name))
 
 
+def remove_recorded(folder: files.Path) -> None:
+    """Removes the files in the record of a folder, the record, and folders that are empty then."""
+    root = pathlib.Path(folder)
+    if names := set(ledger.recorded(root)):
+        names |= {str(pathlib.PurePath(name).with_name(ledger.MARKER)) for name in names}
+        present = ledger.entries(root)
+        _remove(root, {name for name in present if name in names or name.endswith("/")})
+        (root / ledger.CHECKSUMS).unlink()  # last: until then the rest is known
+        with contextlib.suppress(OSError):  # it holds something else
+            root.rmdir()
+
+
 def _remove(root: pathlib.Path, names: set[str]) -> None:
     for name in sorted(names, reverse=True):
         path = root / name

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pathlib
-import shutil
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfdistill import benchmark, config, errors, losses, manifest, models, report, results
+from tfdistill import benchmark, config, errors, manifest, report, results
 from tfdistill.benchmark import environment
 from tfdistill.data import parallel, synthetic
 from tfdistill.io import files, safe_paths
@@ -127,7 +126,7 @@ def distill_variant(
             teachers_trained = [records.check(context, records.train_teacher(context))]
             compared = baselines.measure_baselines(context)
         student = records.train_student(context, list(recipe.variants)[-1], recipe.seeds[0])
-        _keep_chosen(context.root, student)
+        deliver.keep_chosen(context.root, student)
         _report(context, [*teachers_trained, student], compared, student)
         if context.data.task is not None:
             records.check(context, student)
@@ -175,22 +174,11 @@ def _train_all(context: RunContext) -> list[results.ModelResult]:
     recipe, trained = context.recipe, []
     if context.data.task is not None:
         data = context.data.of_task
-        _log.info(
-            f"{data.train.num_examples} training "
-            + (
-                "examples, cross-validated"
-                if data.settings.cross_fitted
-                else f"and {data.dev.num_examples} development examples"
-            )
-        )
+        others = f"and {data.dev.num_examples} development examples"
+        others = "examples, cross-validated" if data.settings.cross_fitted else others
+        _log.info(f"{data.train.num_examples} training {others}")
         trained = [records.check(context, records.train_teacher(context))]
         _log.info(f"teacher: {_describe(trained[0].metrics)}")
-        used, vocab_size = recipe.used_stages.values(), data.tokenizer.vocab_size
-        for layers in {s.layer_map: None for s in used if "projection" in s.traits.keys}:
-            teacher = models.config_of(context.teachers.task)
-            student = task_models.student_shape(recipe.student, vocab_size, teacher)
-            mapped = losses.layer_map(teacher.num_layers, student.num_layers, layers)
-            _log.info(f"layer map {layers}: {losses.describe_layer_map(mapped)}")
     elif recipe.teacher.pretrain is not None:
         trained = [records.pretrained_teacher(context)]
     for name in recipe.variants:
@@ -207,14 +195,14 @@ def _deliver(context: RunContext, trained: Sequence[results.ModelResult]) -> res
     """
     root, recipe, task = context.root, context.recipe, context.data.task
     if task is None:
-        _keep_chosen(root, trained[-1])
+        deliver.keep_chosen(root, trained[-1])
         _log.info(f"student: {root / 'student' / 'hf'}")
         return _report(context, trained, (), trained[-1])
     chosen = trained[0]
     if not recipe.student.is_teacher:
         chosen = records.choose(trained, list(recipe.variants)[-1], task.primary_metric)
-    _keep_chosen(root, chosen)
     compared = baselines.measure_baselines(context)
+    deliver.keep_chosen(root, chosen)
     _report(context, trained, compared, chosen)  # of a student that is refused, too
     records.check(context, chosen)
     exports = _export_all(context, chosen)
@@ -273,14 +261,6 @@ def _report(
     results.write_result_file(metrics, context.root / results.METRICS_FILE)
     report.write(context.root)
     return metrics
-
-
-def _keep_chosen(root: pathlib.Path, chosen: results.ModelResult) -> None:
-    if not (root / "student" / "model.keras").is_file():
-        place = str(chosen.folder) if chosen.role == "student" else "teacher/model"
-        with files.atomic_folder(root / "student") as temporary:
-            source = safe_paths.inside(root, place)
-            shutil.copytree(source, temporary, dirs_exist_ok=True)
 
 
 def _export_all(

@@ -42,7 +42,7 @@ def with_cut_models(recipe: config.Recipe, root: pathlib.Path) -> config.Recipe:
     values["data"]["cut"] = None
     for section, key in _models_of(recipe):
         folder = _folder_of(root, (section, key))
-        if folder.is_dir():
+        if _is_whole(folder):
             values[section][key] = str(folder / "hf")
     return config.Recipe.model_validate(values)
 
@@ -53,7 +53,7 @@ def cut_models(recipe: config.Recipe, root: pathlib.Path, sets: Sets) -> config.
     `sets` are the training, the development and the unlabelled texts; the first and the last choose
     the pieces.
     """
-    done = record_of(root) is not None and _folder_of(root, _TEACHER).is_dir()
+    done = record_of(root) is not None and _is_whole(_folder_of(root, _TEACHER))
     if recipe.data.cut is None or done:
         return with_cut_models(recipe, root)
     train, dev, further = sets
@@ -64,7 +64,7 @@ def cut_models(recipe: config.Recipe, root: pathlib.Path, sets: Sets) -> config.
     _log.info(choice.note)
     for place, source in _models_of(recipe).items():
         folder = _folder_of(root, place)
-        loaded = None if folder.is_dir() else _opened(recipe, place, source, train.spec)
+        loaded = None if _is_whole(folder) else _opened(recipe, place, source, train.spec)
         if loaded is None or loaded.tokenizer is None or loaded.tokenizer.vocab != tokenizer.vocab:
             continue
         pruned = vocabulary.keep_tokens(loaded.model, loaded.tokenizer, choice.ids)
@@ -100,6 +100,12 @@ def _models_of(recipe: config.Recipe) -> dict[tuple[str, str], str]:
 
 def _folder_of(root: pathlib.Path, place: tuple[str, str]) -> pathlib.Path:
     return root / FOLDER / "-".join(place)
+
+
+def _is_whole(folder: pathlib.Path) -> bool:
+    """Whether a model is there: a run removes it when it has its student."""
+    names = ledger.recorded(folder)
+    return bool(names) and all((folder / name).is_file() for name in names)
 
 
 def _opened(

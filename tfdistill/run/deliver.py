@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import pathlib
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -16,43 +17,34 @@ from export.conversion import quantize as quantizing
 from export.model.request import ExportRequest, fitting_lengths
 from export.targets import tflite
 from tfdistill import compress, config, errors, models, results, weights
+from tfdistill.data import answers
 from tfdistill.data.task_data import TaskData, TextData
-from tfdistill.io import files, ledger
+from tfdistill.io import files, ledger, safe_paths, work_folder
 from tfdistill.results import quantities
+from tfdistill.run import cutting, initialise, students, teachers
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tokenization.tokenizer import Tokenizer
+from tfdistill.training import checkpoints, transfer
 
 _log = logging.getLogger(__name__)
 
-KERAS_FILE = "model.keras"
-
 
 def save_model(
-    model: keras.Model,
-    data: TextData,
-    folder: pathlib.Path,
-    labels: tuple[str, ...] = (),
+    model: keras.Model, data: TextData, folder: pathlib.Path, labels: tuple[str, ...] = ()
 ) -> None:
-    """Saves a model as ``model.keras`` and as a Hugging Face folder ``hf``, both or none.
+    """Saves a model as a Hugging Face folder ``hf``, whole or not at all.
 
     A BiLSTM has no class in `transformers`: ``model.safetensors``, ``vocab.txt`` and
     ``classifier.json`` (labels and case) are written instead. A quantization-aware model is saved
-    as its float weights, and its ranges as ``ranges.safetensors``. ``model.keras`` is for other
-    programs: it can name any code to run, so that tfdistill itself never loads one. The checksums
-    of all other files are recorded, and verified before they are read.
+    as its float weights, and its ranges as ``ranges.safetensors``. The checksums of all files are
+    recorded, and verified before they are read.
     """
     plain = compress.strip(model)
     with files.atomic_folder(folder) as temporary:
-        plain.save(temporary / KERAS_FILE)
         if compress.is_quantize_aware(model):
             compress.save_ranges(model, temporary / compress.RANGES)
         if isinstance(models.config_of(model), models.WordVectorConfig):
-            weights.save_bilstm(
-                plain,
-                temporary,
-                labels=labels,
-                tokenizer=data.tokenizer,
-            )
+            weights.save_bilstm(plain, temporary, labels=labels, tokenizer=data.tokenizer)
         else:
             weights.save_hf(
                 plain,
@@ -61,7 +53,40 @@ def save_model(
                 tokenizer=data.tokenizer,
                 texts=data.dev_examples.texts if isinstance(data, TaskData) else (),
             )
-        ledger.write_checksums(temporary, but=(KERAS_FILE,))
+        ledger.write_checksums(temporary)
+
+
+def keep_chosen(root: pathlib.Path, chosen: results.ModelResult) -> None:
+    """Moves the chosen model of a run into ``student``, and removes what training alone reads.
+
+    A kill leaves the model in one place or in both. Its answers stay where they were.
+    """
+    place = str(chosen.folder) if chosen.role == "student" else "teacher/model"
+    source, target = safe_paths.inside(root, place), root / "student"
+    if not target.is_dir():
+        if not ledger.recorded(source):
+            remedy = "Delete its file in results/ and resume: it is trained again."
+            raise errors.WeightsError(f"{target}", f"the model of {place}", "none", remedy)
+        with files.atomic_folder(target) as temporary:
+            beside = shutil.ignore_patterns(answers.FILE_NAME)
+            shutil.copytree(source, temporary, ignore=beside, dirs_exist_ok=True)
+    work_folder.remove_recorded(source)
+    drop_scratch(root)
+
+
+def drop_scratch(root: pathlib.Path) -> None:
+    """Removes what training alone reads, once a run has its student.
+
+    These are checkpoints and weights of stages, the teacher's answers, and models whose words were
+    cut. A resume that has to train again makes them again.
+    """
+    checkpoints.remove(root / "stages")
+    weights_of = students.STUDENT, students.PROJECTION, students.MASKED
+    for name in (*weights_of, initialise.START, transfer.WEIGHTS, "logits-*.safetensors"):
+        for path in (*(root / "stages").rglob(name), *(root / teachers.CACHE).glob(name)):
+            path.unlink()
+    for folder in (root / cutting.FOLDER).glob("*"):
+        work_folder.remove_recorded(folder)
 
 
 class ModelFiles:

@@ -24,7 +24,7 @@ from tfdistill.results import ResultType
 from tfdistill.run import shapes
 from tfdistill.run.corpora import Corpus
 from tfdistill.run.teachers import TeacherModels
-from tfdistill.training import multi_worker, strategies
+from tfdistill.training import checkpoints, multi_worker, strategies
 
 ENVIRONMENT = config.ENVIRONMENT_FILE
 KIND = "run"
@@ -103,23 +103,29 @@ class RunFolder:
         )
 
     def step(
-        self, name: str, kind: type[ResultType], work: Callable[[], ResultType], **identity: Any
+        self,
+        name: str,
+        kind: type[ResultType],
+        work: Callable[[], ResultType],
+        fits: str = "results",
+        **identity: Any,
     ) -> ResultType:
         """Runs a step unless its result exists at the path `name`; a damaged one is made again.
 
-        Refuses the result of another step: one whose fields `identity` have other values.
+        Afterwards the checkpoints below the folder `fits` go. Refuses the result of another step:
+        one whose fields `identity` have other values.
         """
         path = self.path / name
-        finished = results.read_finished(path, kind)
-        if finished is not None:
-            held = {field: getattr(finished, field) for field in identity}
-            if held != identity:
-                remedy = "Restore it from a copy, or delete it and resume."
-                raise errors.DataError(f"{path}", f"the result of {identity}", held, remedy)
-            return finished
-        value = work()
-        results.write_result_file(value, path)
-        self._work.save()
+        value = results.read_finished(path, kind)
+        if value is None:
+            value = work()
+            results.write_result_file(value, path)
+            self._work.save()
+        held = {field: getattr(value, field) for field in identity}
+        if held != identity:
+            remedy = "Restore it from a copy, or delete it and resume."
+            raise errors.DataError(f"{path}", f"the result of {identity}", held, remedy)
+        checkpoints.remove(self.path / fits)
         return value
 
 

@@ -17,7 +17,7 @@ from tfdistill import analysis, compress, errors, manifest, models, results, tas
 from tfdistill.data import answers, batches, from_config, model_answers, unlabelled
 from tfdistill.data.task_data import TaskData
 from tfdistill.io import files
-from tfdistill.run import corpora, deliver, inputs, students, teachers
+from tfdistill.run import corpora, deliver, inputs, students, task_models, teachers
 from tfdistill.run.folder import RunContext
 from tfdistill.run.soft_labels import SoftLabels
 from tfdistill.training import callbacks
@@ -46,7 +46,8 @@ def pretrain_teacher(context: RunContext) -> results.PretrainedTeacher:
         deliver.save_model(model, context.data, target)
         return result
 
-    return context.folder.step(PRETRAINED, results.PretrainedTeacher, work)
+    fits = "teacher/pretrain"
+    return context.folder.step(PRETRAINED, results.PretrainedTeacher, work, fits)
 
 
 def pretrained_teacher(context: RunContext) -> results.ModelResult:
@@ -73,7 +74,8 @@ def train_teacher(context: RunContext) -> results.ModelResult:
         if context.teachers.soft_labels is not None:
             return _score_soft_labels(context, context.teachers.soft_labels)
         model, seconds = teachers.task_teacher(context.recipe, data, context.root)
-        deliver.save_model(model, data, context.root / "teacher" / "model", data.task.labels)
+        if not task_models.is_as_named(context.recipe, data, context.root):
+            deliver.save_model(model, data, context.root / "teacher" / "model", data.task.labels)
         metrics = _evaluate(model, data, context.root / "teacher")
         return _describe(
             context,
@@ -89,7 +91,8 @@ def train_teacher(context: RunContext) -> results.ModelResult:
             else (results.HistoryFile.of(context.root, "labels", _TUNED),),
         )
 
-    return context.folder.step("teacher/result.json", results.ModelResult, work, folder="teacher")
+    place, fits = "teacher/result.json", "teacher"
+    return context.folder.step(place, results.ModelResult, work, fits, folder="teacher")
 
 
 def _score_soft_labels(context: RunContext, teacher: SoftLabels) -> results.ModelResult:
@@ -182,9 +185,7 @@ def choose(
     return next(model for model, value in ranked if value == median)
 
 
-def test_metrics(
-    context: RunContext,
-) -> dict[str, Any]:
+def test_metrics(context: RunContext) -> dict[str, Any]:
     """Scores teacher, chosen student and its file on the test set, and keeps their answers.
 
     Returns fields of `results.RunMetrics`: "test_metrics" and "test_counts", by "teacher",
@@ -207,10 +208,9 @@ def test_metrics(
     scores: dict[str, dict[str, float | None]] = {}
     counts: dict[str, dict[str, int]] = {}
     logits: dict[str, np.ndarray] = {}
-    for role, folder in (("teacher", "teacher/model"), ("student", "student"), ("file", "export")):
-        if not (context.root / folder).is_dir():  # a teacher that is known by its answers
-            continue
-        if role == "student" and context.recipe.student.is_teacher:
+    answered, itself = context.recipe.teacher.answers, context.recipe.student.is_teacher
+    for role, folder in (("teacher", "teacher"), ("student", "student"), ("file", "export")):
+        if (role == "teacher" and answered is not None) or (role == "student" and itself):
             continue
         model = inputs.open_answerer(str(context.root / folder), task)
         encoded = batches.Batches(model.encode(examples, settings), batch_size=64, shuffle=False)
@@ -279,10 +279,7 @@ _LEAST_FALL = 0.05  # of the loss, from the first epoch to the last
 
 
 def likely_causes(
-    root: pathlib.Path,
-    model: results.ModelResult,
-    *,
-    initialise: str = "",
+    root: pathlib.Path, model: results.ModelResult, *, initialise: str = ""
 ) -> list[str]:
     """Lists what may have made a model weak, the most likely first, each with what to try.
 

@@ -15,14 +15,11 @@ from tfdistill.run.folder import RunContext
 from tfdistill.run.initialise import Student, new_student
 from tfdistill.run.lessons import Lesson, num_batches
 from tfdistill.run.stages import build_stage, by_width
-from tfdistill.training import precision, variables
+from tfdistill.training import checkpoints, precision, variables
 
 RESULT = "result.json"
-STUDENT, PROJECTION, MASKED = (
-    "student.safetensors",
-    "projection.safetensors",
-    "masked_lm.safetensors",
-)
+STUDENT, PROJECTION = "student.safetensors", "projection.safetensors"
+MASKED = "masked_lm.safetensors"
 
 
 def stage_folder(
@@ -39,14 +36,9 @@ def stage_folder(
 
 def start_of(context: RunContext, first: config.Stage) -> initialise.Start:
     """What a run's students follow from; `first` is their first stage."""
-    return initialise.Start(
-        context.recipe.student,
-        first,
-        context.teachers,
-        context.data,
-        context.student_data,
-        context.root / "stages" / initialise.START,
-    )
+    pruned_file = context.root / "stages" / initialise.START
+    data = context.data, context.student_data
+    return initialise.Start(context.recipe.student, first, context.teachers, *data, pruned_file)
 
 
 def stage_data_without_teacher(context: RunContext, name: str) -> Lesson:
@@ -85,8 +77,8 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
             layers = start.settings.teacher_layers  # of which the encoder, and so the head, is made
             if start.settings.initialise == "layers" and isinstance(layers, tuple):
                 training.initialise_from_layers(trained, start.teachers.words, layers=layers)
-    compressing = stage.compress
-    if results.read_finished(folder / RESULT, results.FitResult) is not None:
+    compressing, result = stage.compress, results.read_finished(folder / RESULT, results.FitResult)
+    if result is not None and weights_file.is_file():
         if compressing is not None and compressing.learns_ranges:
             trained = student.model = _compressing(compressing, student.model, total_steps=1)
         variables.load(trained.weights, weights_file, made_from=place)
@@ -117,6 +109,7 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
             held = [weight for layer in projections for weight in layer.weights]
             variables.save(held, folder / PROJECTION, made_from=place)
         results.write_result_file(result, folder / RESULT)
+    checkpoints.remove(folder)
     if stage.traits.predicts_words:
         models.copy_encoder(trained, student.model)
     return student

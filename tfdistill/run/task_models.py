@@ -8,7 +8,9 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import compress, config, errors, models, pruning, tasks, weights
+from tfdistill import compress, config, errors, models, pruning, tasks, training, weights
+from tfdistill.data.task_data import TaskData
+from tfdistill.weights import head_checks
 
 PRESET = "preset:"
 
@@ -187,9 +189,31 @@ def _open_alone(source: str, kind: str | None) -> weights.LoadedModel:
     return weights.load_model(checkpoint, head.kind, task_kind=kind)
 
 
+def is_as_named(recipe: config.Recipe, data: TaskData, root: pathlib.Path) -> bool:
+    """Whether the teacher of a task is a folder of the user's as it is, and so not copied.
+
+    A run copies one whose outputs were matched to the labels by answers, whose tokenizer the recipe
+    changes, or that is the student itself.
+    """
+    teacher, task, folder = recipe.teacher, data.task, pathlib.Path(recipe.teacher.source)
+    reads = data.settings.vocab == "teacher" and data.settings.lower_case is None
+    trained = teacher.finetune or teacher.pretrain or recipe.student.is_teacher
+    ours = folder.absolute().is_relative_to(root.absolute())  # cut
+    ranges = (folder.parent / compress.RANGES).is_file()  # which a teacher has not
+    if trained or not reads or data.tokenizer.prompt or ours or ranges or not folder.is_dir():
+        return False
+    if task.traits.vectors or task.traits.nameless:
+        return True
+    checkpoint = weights.open_checkpoint(str(folder), shapes_only=True)
+    named = head_checks.labels_of(checkpoint, task.num_labels)
+    return sorted(named) == sorted(task.labels) or not head_checks.are_unnamed(enumerate(named))
+
+
 def open_saved(folder: pathlib.Path, task: tasks.TaskSpec, dtype: str = "float32") -> keras.Model:
-    """Opens what `deliver.save_model` saved, for forward passes in the given arithmetic."""
-    return in_precision(open_model(str(folder), task).model, dtype)
+    """Opens a model of a run for forward passes in the given arithmetic, in the task's order."""
+    loaded = open_model(str(folder), task)
+    training.align_labels(loaded.model, loaded.labels, task)
+    return in_precision(loaded.model, dtype)
 
 
 def in_precision(model: keras.Model, dtype: str) -> keras.Model:

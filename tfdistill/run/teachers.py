@@ -28,7 +28,7 @@ from tfdistill.weights import checkpoint as checkpoints
 
 _log = logging.getLogger(__name__)
 
-PRETRAINED = "teacher/pretrained"
+FOLDER, CACHE, PRETRAINED = "teacher", "teacher/cache", "teacher/pretrained"
 FINETUNED = "finetune"
 TARGETS = "targets.json"
 """In its folder: which of several targets was taken."""
@@ -61,7 +61,7 @@ class TeacherModels:
     def task(self) -> keras.Model:
         """The fine-tuned teacher of the task."""
         assert self._task is not None
-        return task_models.open_saved(self._root / "teacher" / "model", self._task)
+        return task_models.open_saved(self._root / FOLDER, self._task)
 
     @functools.cached_property
     def general(self) -> keras.Model:
@@ -133,15 +133,10 @@ class TeacherModels:
         load = None
         for (role, dtype), forward in self._forward.items():
             if model is forward and role == "task" and self._task is not None:
-                folder = (self._root / "teacher" / "model").absolute()
+                folder = (self._root / FOLDER).absolute()
                 load = functools.partial(task_models.open_saved, folder, self._task, dtype)
-        return training.cached_logits(
-            model,
-            examples,
-            self._root / "teacher" / "cache",
-            pipeline=None if load is None else self._pipeline,
-            load=load,
-        )
+        workers, folder = None if load is None else self._pipeline, self._root / CACHE
+        return training.cached_logits(model, examples, folder, pipeline=workers, load=load)
 
 
 class OneTeacher(TeacherModels):
@@ -207,10 +202,7 @@ def general_source(recipe: config.Recipe, root: pathlib.Path) -> str:
 
 
 def pretrain(
-    recipe: config.Recipe,
-    tokenizer: Tokenizer,
-    text: corpora.Corpus,
-    folder: pathlib.Path,
+    recipe: config.Recipe, tokenizer: Tokenizer, text: corpora.Corpus, folder: pathlib.Path
 ) -> tuple[keras.Model, results.PretrainedTeacher]:
     """Pre-trains the teacher as a masked language model, resumable, on a text in shards.
 
@@ -246,13 +238,8 @@ def task_teacher(
     seed, settings = recipe.seeds[0], recipe.teacher.finetune
     keras.utils.set_random_seed(seed)
     source = teacher_source(recipe, root)
-    model = load_classifier(
-        source,
-        data,
-        sizes=recipe.teacher,
-        fresh_head=settings is not None,
-        pooled=settings is not None and settings.pooled,
-    )
+    fresh, pooled = settings is not None, settings is not None and settings.pooled
+    model = load_classifier(source, data, sizes=recipe.teacher, fresh_head=fresh, pooled=pooled)
     seconds = 0.0
     if settings is not None:
         tune = finetune if settings.targets == ("hard",) else _finetune_on_answers

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import re
+import shutil
 from typing import Any
 
 import tensorflow as tf
@@ -11,6 +14,29 @@ import tensorflow as tf
 from tfdistill import distillers, errors
 from tfdistill.io import files
 from tfdistill.training import multi_worker
+
+FOLDER = "checkpoints"
+_WRITTEN = re.compile(r"checkpoint(\.tmp.*)?|ckpt-\d+[._].+")  # by TensorFlow, a kill included
+
+
+def remove(folder: files.Path) -> None:
+    """Removes the checkpoints of fits that are over, in this folder or below it, nothing else."""
+    for parent, names, _ in os.walk(folder, topdown=False):
+        if FOLDER not in names:
+            continue
+        root = pathlib.Path(parent, FOLDER)
+        for place in (root / "last", root / "best", root):
+            if root.is_symlink() or place.is_symlink():
+                continue
+            for path in place.glob("c*"):
+                if not _WRITTEN.fullmatch(path.name):
+                    continue
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+            with contextlib.suppress(OSError):  # it is not there, or holds something else
+                place.rmdir()
 
 
 class Progress(tf.Module):

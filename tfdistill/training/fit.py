@@ -87,7 +87,7 @@ def fit(
     strategy = distiller.distribute_strategy
     with multi_worker.working_folder(folder, strategy) as root:
         progress = checkpoints.Progress()
-        store = checkpoints.Checkpoints(root / "checkpoints", distiller, progress)
+        store = checkpoints.Checkpoints(root / checkpoints.FOLDER, distiller, progress)
         callbacks.rename_events(root / _TENSORBOARD)  # of a session that was killed
         resumed = store.restore_last()
         per_epoch = train.steps_per_epoch

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,8 +15,8 @@ from tfdistill import config, distillers, errors
 from tfdistill.data.streaming import StepRange, TrainingBatches
 from tfdistill.io import files, reading
 from tfdistill.losses import checks, methods
-from tfdistill.results import FitResult, read_finished, read_result_file, write_result_file
-from tfdistill.training import multi_worker, optimizers, variables
+from tfdistill.results import FitResult, read_finished, write_result_file
+from tfdistill.training import checkpoints, multi_worker, optimizers, variables
 from tfdistill.training.fit import fit
 
 STRATEGIES = ("akt", "jkt", "pkt")
@@ -299,7 +298,8 @@ def run_transfer(
         for index, stage in enumerate(stages):
             where = root / f"{index:02d}-{stage.name}"
             steps = stage.num_batches(train.steps_per_epoch)
-            if read_finished(where / RESULT, FitResult) is None:
+            result = read_finished(where / RESULT, FitResult)
+            if result is None or not (where / WEIGHTS).is_file():
                 variables.load(student.weights, weights, remedy=_REMEDY)
                 distiller = distillers.MobileBertDistiller(
                     teacher,
@@ -333,9 +333,9 @@ def run_transfer(
                 )
                 variables.save(student.weights, where / WEIGHTS)
                 write_result_file(result, where / RESULT)
-            # The weights are all that a later stage needs; two dozen optimizers fill a disk.
-            shutil.rmtree(where / "checkpoints", ignore_errors=True)
-            results.append(read_result_file(where / RESULT, FitResult))
+            # The weights are all that a later stage needs.
+            checkpoints.remove(where)
+            results.append(result)
             weights, done = where / WEIGHTS, done + steps
         variables.load(student.weights, weights, remedy=_REMEDY)
         return tuple(results)
@@ -352,7 +352,7 @@ def _open(folder: pathlib.Path, stages: Sequence[TransferStage], student: keras.
         raise errors.ConfigError(
             "stages", "at least one, each with a name of its own", list(stages)
         )
-    if not (folder / PLAN).is_file():
+    if not ((folder / PLAN).is_file() and (folder / START).is_file()):
         variables.save(
             student.weights, folder / START
         )  # before the plan, which says that all is there
