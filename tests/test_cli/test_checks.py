@@ -45,8 +45,8 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("data prepare none --vocab none --out o", 2, "text: expected existing files"),
     ("pretrain bert_tiny --corpus none --out o", 2, "expected existing files"),
     ("run dmo", 2, "Did you mean 'demo'?"),
-    ("run demo --set stages.labelz.epochs=2", 2,
-     "--set stages.labelz.epochs: no stage 'labelz'. Did you mean 'labels'?"),
+    ("run demo --set stages.joined.epochs=2", 2,
+     "--set stages.joined.epochs: no stage 'joined'. Did you mean 'joint'?"),
     ("recipes check demo --set student.preset=bert_tniy", 2, "Did you mean 'bert_tiny'?"),
     ("run tinybert_4l", 2, "Give them with --set data.dir=FOLDER"),
     ("finetune bert --task own --data-dir {}/colons --text-column text --label-column label "

@@ -40,13 +40,13 @@ def test_help_imports_no_tensorflow():
 
 
 def test_every_fault_of_a_recipe_is_reported_at_once(capsys):
-    overrides = ["studnet.preset=x", "data.max_length=9999", "stages.labels.learning_rate=-1"]
+    overrides = ["studnet.preset=x", "data.max_length=9999", "stages.joint.learning_rate=-1"]
     arguments = [part for override in overrides for part in ("--set", override)]
     assert cli.main(["recipes", "check", "demo", *arguments]) == 2
     text = capsys.readouterr().err
     assert "3 faults" in text
     assert "Did you mean 'student'?" in text
-    assert "data.max_length" in text and "stages.labels.learning_rate" in text
+    assert "data.max_length" in text and "stages.joint.learning_rate" in text
 
 
 def test_recipes_show_prints_a_recipe_that_loads_to_the_same_value(capsys, tmp_path):
@@ -87,7 +87,7 @@ def test_a_home_folder_behind_an_equals_sign_is_expanded(tmp_path, monkeypatch, 
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "glue").mkdir()
     overrides = ["--set=data.dir=~/glue", "--set", "stages.general.corpus=[~/a.txt, '~/b']"]
-    assert cli.main(["recipes", "show", "demo", *overrides]) == 0
+    assert cli.main(["recipes", "show", "tinybert_4l", *overrides]) == 0
     shown = capsys.readouterr().out
     for place in ("glue", "a.txt", "b"):
         assert str(tmp_path / place) in shown

@@ -92,6 +92,8 @@ def published_start(name):
         return "distilbert-base-uncased"
     if name in ("pkd", "distilbert_6l"):
         return "layers"
+    if name == "demo":
+        return "auto"
     published = ("bilstm_", "minilm_", "pd", "tinybert_4l", "tinybert_6l", "tinybert_general")
     return "random" if name.startswith(published) else "teacher"
 

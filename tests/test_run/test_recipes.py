@@ -28,6 +28,7 @@ RECIPES |= {
 # They have every kind of stage; the first recipe of every other structure, which combines these in
 # other ways, is thorough.
 USUAL = (
+    "demo",
     "methods_sst2",
     "mobilebert_6l_128d_transfer",
     "tinybert_6l, STS-B",

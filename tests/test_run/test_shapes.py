@@ -12,6 +12,7 @@ import toy_recipes
 from tfdistill import config, models, training, weights
 from tfdistill.run import initialise, shapes, task_models
 
+FOUR_STAGES = str(pathlib.Path(__file__).with_name("four_stages.yaml"))
 SHAPE = models.preset("bert_tiny").replace(vocab_size=32)
 
 
@@ -22,7 +23,7 @@ def save(shape, folder):
 
 
 def faults(*overrides):
-    return shapes.shape_faults(config.load_recipe("demo", overrides))
+    return shapes.shape_faults(config.load_recipe(FOUR_STAGES, overrides))
 
 
 def test_every_recipe_that_comes_with_us_fits():
@@ -79,7 +80,7 @@ def test_word_vectors_that_are_narrower_than_the_student_s_start_none(tmp_path):
     assert "Set student.initialise=random" in fault
     for start in ("random", "auto"):
         assert faults(*overrides, f"student.initialise={start}") == []
-    first, student = config.load_recipe("demo").stages["general"], models.preset("tinybert_2l_128d")
+    first, student = config.new_stage("general"), models.preset("tinybert_2l_128d")
     assert task_models.has_narrower_words(first, shape, student)
     assert not task_models.has_narrower_words(first, shape.replace(embedding_size=None), student)
     assert not task_models.has_narrower_words(config.new_stage("labels"), shape, student)
@@ -129,7 +130,7 @@ def test_losses_of_a_recipe_are_checked_without_importing_the_user_s_own(tmp_pat
     def described(**losses):
         stage = {"kind": "combination", "reads": "task", "losses": losses}
         return config.load_recipe(
-            "demo", [f"stages.mix={json.dumps(stage)}", "variants={student: {stages: [mix]}}"]
+            FOUR_STAGES, [f"stages.mix={json.dumps(stage)}", "variants={student: {stages: [mix]}}"]
         )
 
     users_loss = {"loss": "own_losses:Mine", "weight": 2}
@@ -145,7 +146,7 @@ def test_losses_of_a_recipe_are_checked_without_importing_the_user_s_own(tmp_pat
 
 def test_a_size_needs_float_weights_and_labelled_texts_that_chose_nothing():
     sized = ["export.size_mb=8"]
-    plain = config.load_recipe("demo", sized)
+    plain = config.load_recipe(FOUR_STAGES, sized)
     aware = config.load_recipe("compress", sized)
     assert aware.gives_quantize_aware
     assert shapes.shape_faults(plain) == []

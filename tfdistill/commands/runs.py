@@ -248,7 +248,7 @@ _RECIPES = (
         execute=_check,
         examples=(
             "recipes check my-recipe.yaml",
-            "recipes check demo --set student.num_heads=2",
+            "recipes check demo --set student.preset=pruned:layers=1",
         ),
     ),
     base.Command(
