@@ -219,7 +219,7 @@ class _SizeSearch:
         counts = vocabulary.count_pieces(corpus, tokenizer)
         self._num_words = models.config_of(whole.model).vocab_size
         self._needed = len(vocabulary.choose_tokens(counts, tokenizer))
-        self._ranks = size_steps.ranks(whole.model)
+        self._ranks = size_steps.ranks(whole.model, in_8_bits=surely)
         self._limit, self._overhead = 1e6 * size_mb, size_steps.usual_overhead(whole)
         self._per_token = plan.head.per_token
         texts_of = [*texts.texts, *(texts.pairs or ())]

@@ -565,6 +565,31 @@ def test_a_size_is_filled_in_four_bits_and_a_run_that_is_continued_keeps_its_for
     assert again.recipe.stages == planned.recipe.stages
 
 
+def test_a_file_of_more_than_9_mb_may_shrink_its_table_and_a_run_that_is_continued_too(
+    recipe_of, monkeypatch
+):
+    shape = models.preset("minilm_6l_384d")
+    sets = {"train": range(99), "dev": range(20), "test": range(20)}
+    data = types.SimpleNamespace(task=synthetic.TASK, sets=sets, cross_fitted=False)
+
+    def planned(vocab_size, earlier_run=None, **changes):
+        teacher = shape.replace(vocab_size=vocab_size)
+        draft = quickstart_plan.QuickstartPlan(
+            data, recipe_of(), recipe_of().model_dump(mode="json"), (), teacher, np.full(99, 8)
+        ).with_student("pruned:layers=3,ffn=768", "student: a part")
+        args = {"answers": None, "student": None, "latency_ms": None, "size_mb": None, **changes}
+        args = types.SimpleNamespace(max_minutes=None, **args)
+        return quickstart_plan.within(draft, args, earlier_run)
+
+    large = planned(30522)
+    assert large.size_bytes > 15e6 and large.recipe.export.goal_mb == 9
+    assert any("two factors, if the development set shows" in note for note in large.notes)
+    assert planned(10_000).recipe.export.goal_mb is None
+    monkeypatch.setattr(config, "saved_recipe", lambda folder: large.recipe)
+    again = planned(30522, pathlib.Path("run"))
+    assert again.recipe.export == large.recipe.export
+
+
 def test_a_run_with_a_budget_is_continued_from_wherever_it_ended(inputs, tmp_path, began):
     arguments = command(inputs, "--size-mb", "1", out=tmp_path / "out")
     assert cli.main(arguments) == 1

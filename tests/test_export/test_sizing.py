@@ -291,7 +291,7 @@ def test_a_model_near_chance_is_refused_before_anything_is_tried(wide, requested
 
 
 def test_a_table_in_one_piece_loses_words_where_it_has_no_two_factors(fit, attempts, monkeypatch):
-    monkeypatch.setattr(sizing.size_steps, "ranks", lambda model: [None])
+    monkeypatch.setattr(sizing.size_steps, "ranks", lambda model, **_: [None])
     choice = fit(REST + 1500, corpus=["w1 w2"])
 
     assert (choice.rank, choice.step.fewer_words) == (None, True)
