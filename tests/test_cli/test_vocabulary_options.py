@@ -10,6 +10,7 @@ import unigrams
 
 from tfdistill import cli, config, manifest, models, results, weights
 from tfdistill.commands.models import general_of
+from tfdistill.io import ledger
 from tfdistill.tokenization import unigram
 from tfdistill.tokenization.reading import exported_tokenizer
 from tfdistill.tokenization.unigram import MARK
@@ -109,10 +110,14 @@ def test_what_a_cut_teacher_was_before_is_the_cut_model_of_its_run(inputs, tmp_p
     data = {"task": "mood", "dir": "x", "text_column": "text", "label_column": "label", "cut": {}}
     recipe = toys.one_stage(data, values, {"preset": "pruned:layers=1"}, {"kind": "joint"})
     (tmp_path / config.RECIPE_FILE).write_text(config.dump_recipe(recipe))
-    assert general_of(str(tmp_path)) == str(inputs / "teacher")
+    assert general_of(str(tmp_path)) is None  # that of the recipe reads other words
     cut = tmp_path / "data" / "cut" / "teacher-source" / "hf"
     cut.mkdir(parents=True)
+    (cut / "config.json").write_text("{}")
+    ledger.write_checksums(cut.parent)
     assert general_of(str(tmp_path)) == str(cut)
+    (cut / "config.json").unlink()  # a part of it is not it
+    assert general_of(str(tmp_path)) is None
 
 
 def test_options_of_the_vocabulary_exclude_others(inputs, capsys):

@@ -103,7 +103,7 @@ def run_readme(before_export: bool) -> dict:
 
 def run_command(*more: str) -> None:
     """Runs the README's `tfdistill distill`, with fewer steps."""
-    (line,) = re.findall(r"^tfdistill (distill .*)$", README.read_text("utf-8"), re.M)
+    (line,) = re.findall(r"^tfdistill (distill [^#\n]*)", README.read_text("utf-8"), re.M)
     assert "--teacher teacher --data my-data.csv" in line and STUDENT in line
     more = (*more, "--min-steps", str(STEPS), "--baselines", "none")
     assert cli.main([*line.split(), *more]) == 0
