@@ -212,6 +212,7 @@ class _SizeSearch:
         self.metric = task.primary_metric
         self.reached = float(task.score(self._logits, plan.examples)[self.metric])
         self.candidates: list[_Candidate] = []
+        self._answered: dict[tuple[int | None, int], tuple[prepare.ExportPlan, np.ndarray]] = {}
         self._max_drop, self._task = max_drop, task
         self._surely, self._steps = surely, GOAL_STEPS if surely else STEPS
         self._allowed = agreement.allowed_drop(max_drop, heads.num_scored(plan.examples), None)
@@ -321,13 +322,16 @@ class _SizeSearch:
         _, logits = self._answers(*shape)
         sqnr = agreement.compare(self._logits, logits).sqnr_db
         cost = "no other answer" if sqnr is None else f"{sqnr:.1f} dB"
-        _log.info(f"size: {step.summary}{_described(*shape)}, before 4 bits: {cost}")
+        _log.info(f"size: {step.summary}{_described(*shape)}, before it is rounded: {cost}")
         return math.inf if sqnr is None else sqnr + (0.0 if step.fewer_words else _CLEARLY)
 
     def _answers(self, rank: int | None, num_words: int) -> tuple[prepare.ExportPlan, np.ndarray]:
         """The plan of a model with a smaller table, and its logits for the development texts."""
-        plan = prepare.make_plan(self._models.of(rank, num_words).request)
-        return plan, model_logits(plan.model, plan.examples, plan.lengths)
+        if (rank, num_words) not in self._answered:
+            plan = prepare.make_plan(self._models.of(rank, num_words).request)
+            logits = model_logits(plan.model, plan.examples, plan.lengths)
+            self._answered[rank, num_words] = plan, logits
+        return self._answered[rank, num_words]
 
     def _try(self, step: SizeStep, rank: int | None, num_words: int) -> _Candidate:
         """Exports the model in a step, of a rank and with some of its words."""

@@ -151,7 +151,7 @@ def test_fewer_words_come_before_two_factors_that_change_the_answers_more(fit, a
     with caplog.at_level("INFO"):
         fit(REST + TABLE * IN_4_BITS - 1, or_nearest=True)
 
-    told = [line for line in caplog.messages if "before 4 bits" in line]
+    told = [line for line in caplog.messages if "before it is rounded" in line]
     assert [line.rpartition(": ")[2] for line in told][1] == "no other answer"
 
     (words,) = {tried[3] for tried in attempts.tried} - {NUM_WORDS, attempts.tried[-1][3]}

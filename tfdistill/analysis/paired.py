@@ -152,6 +152,8 @@ def least_change(task: TaskSpec, gold: np.ndarray, before: np.ndarray, after: np
     nearly one, some hundred examples tell it to half a point, where their few other answers tell
     next to nothing. Elsewhere it is that of `paired_difference`. Of fewer than 100 examples it is
     minus infinity: that of rare errors is not known.
+
+    Shapes: `gold` (n,), logits `before` and `after` (n, num_labels).
     """
     if len(gold) < _FEWEST:
         return -math.inf

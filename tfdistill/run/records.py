@@ -74,7 +74,9 @@ def train_teacher(context: RunContext) -> results.ModelResult:
         if context.teachers.soft_labels is not None:
             return _score_soft_labels(context, context.teachers.soft_labels)
         model, seconds = teachers.task_teacher(context.recipe, data, context.root)
-        if not task_models.is_as_named(context.recipe, data, context.root):
+        if task_models.is_as_named(context.recipe, data, context.root):
+            context.teachers.task = model  # it stays where it is, and is read once
+        else:
             deliver.save_model(model, data, context.root / "teacher" / "model", data.task.labels)
         metrics = _evaluate(model, data, context.root / "teacher")
         return _describe(
