@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import pathlib
 from collections.abc import Sequence
@@ -10,29 +9,22 @@ from typing import TYPE_CHECKING, Literal
 
 import tf_keras as keras
 
-from tfdistill import errors, models
+from tfdistill import errors
 from tfdistill.io import files
 from tfdistill.manifest import Manifest
 from tfdistill.results import Trial
 
 from ..checking.evidence import FloatConversion
-from ..checking.layer_errors import culprits, layer_errors
-from ..conversion import prepare
 from ..conversion import quantize as quantizing
 from ..conversion.quantize import Quantization
-from ..model import inputs
 from ..model.request import ExportRequest, check_options
-from .trial import ROUNDING, Measure, Report, Trials, drop_faults, trials
+from .trial import ROUNDING, Measure, Report, drop_faults, trials
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..model.options import ExportOptions
 
-# Where some layers of the best file are in float32, others are tried that may save this share.
-_LEAST_SAVING = 0.05
-_MAX_ROUNDS = 3  # of leaving more layers in float
-_MOST_FLOAT_LAYERS = 0.5  # share of the layers: beyond it little is quantized
 _PLAINNESS = ("dynamic", "weight_only", "float", "static")
 
 
@@ -51,9 +43,7 @@ def auto(
 
     "size": tries from the fewest bits on and takes the first file within `max_drop`; of one number
     of bits, activations that are quantized on the fly come first, calibrated ones, which a CPU
-    computes slowly, last. "latency": tries all and takes the fastest on this host. Where integers
-    fail, the layers that add most of the error are found by comparing all tensors of the file with
-    those of the float32 file, and it is tried again with these in float32, up to three times.
+    computes slowly, last. "latency": tries all and takes the fastest on this host.
 
     Each file is held to the bounds of its quantization, too (see `to_tflite`). Without labels or
     without a task these decide alone.
@@ -70,7 +60,7 @@ def auto(
       **options: See `ExportOptions`; `quantize` and `layers` are chosen.
 
     Returns:
-      The manifest of the file; `quantization` and `quantized_layers` have what was chosen.
+      The manifest of the file; `quantization` has what was chosen.
 
     Raises:
       ConfigError: If an argument is not valid.
@@ -92,99 +82,28 @@ def auto(
     bounds = {"metric_drop": max_drop, **(request.bounds or {})}
     measure = measure if prefer == "latency" else None
     with trials(request.replace(bounds=bounds), measure=measure, report=report) as tried:
-        search = _Search(tried, frozenset(value.name for value in order), max_drop)
+        floats = FloatConversion(tried.folder / "float32.tflite")
+        best: tuple[Trial, pathlib.Path] | None = None
         for quantization in order:
-            search.consider(quantization)
-        if search.best is None:
+            if best is not None and measure is None:  # those that follow are no smaller
+                break
+            named = tried.request.replace(quantize=quantization.name, layers={})
+            trial, file = tried.attempt(named, floats)
+            if _is_good(trial, max_drop) and (best is None or _p50_ms(trial) < _p50_ms(best[0])):
+                best = trial, file
+        if best is None:
             raise _nothing(tried.rows, max_drop)
-        return tried.deliver(search.best[1])
+        return tried.deliver(best[1])
 
 
-@dataclasses.dataclass
-class _Search:
-    """Tries quantizations and keeps the best file so far: the fastest, if they are measured."""
+def _is_good(trial: Trial, max_drop: float) -> bool:
+    drop = trial.metric_drop
+    return trial.verdict == "good" and (drop is None or drop <= max_drop + ROUNDING)
 
-    trials: Trials
-    allowed: frozenset[str]  # names of the quantizations that may be taken
-    max_drop: float  # most that the primary metric may fall
-    best: tuple[Trial, pathlib.Path] | None = None  # the best trial so far and its file
-    _float_file: pathlib.Path | None = None  # a good one
 
-    def __post_init__(self) -> None:
-        """Names the float32 conversion, which all files are made of."""
-        self._floats = FloatConversion(self.trials.folder / "float32.tflite")
-        self._model = self.trials.request.model
-
-    def consider(self, quantization: Quantization) -> None:
-        """Tries a quantization and, where integers fail, with some layers in float."""
-        tried = any(trial.name == quantization.name for trial in self.trials.rows)
-        if tried or self._hopeless(quantization):
-            return
-        trial, file = self._try(quantization.name, {})
-        layers: tuple[str, ...] = ()
-        weighty = {layer.name for layer in self._model.layers if layer.weights}
-        for _ in range(_MAX_ROUNDS):
-            if self._good(trial) or trial.size_bytes is None or quantization.weight_bits > 8:
-                return
-            named = self._name_culprits(quantization, file)
-            more = tuple(dict.fromkeys((*layers, *named)))
-            if more == layers or len(weighty & set(more)) > _MOST_FLOAT_LAYERS * len(weighty):
-                return
-            layers = more
-            trial, file = self._try(quantization.name, dict.fromkeys(layers, "float32"))
-
-    def _try(self, name: str, layers: dict[str, str]) -> tuple[Trial, pathlib.Path]:
-        """Makes a trial; returns it and its file, which may be a refused one or missing."""
-        trial, file = self.trials.attempt(
-            self.trials.request.replace(quantize=name, layers=layers),
-            self._floats,
-            keep_refused=quantizing.quantization(name).weight_bits <= 8,
-        )
-        if name == "float32" and file.is_file():
-            self._float_file = file
-        eligible = self._good(trial) and name in self.allowed
-        if eligible and (self.best is None or self._cost(trial) < self._cost(self.best[0])):
-            self.best = trial, file
-        return trial, file
-
-    def _good(self, trial: Trial) -> bool:
-        drop = trial.metric_drop
-        return trial.verdict == "good" and (drop is None or drop <= self.max_drop + ROUNDING)
-
-    def _cost(self, trial: Trial) -> float:
-        """Returns the size or, where speed counts, the geometric mean of the medians in ms."""
-        if self.trials.measure is None:
-            return trial.size_bytes or 0
-        return math.exp(sum(map(math.log, trial.p50_ms.values())) / len(trial.p50_ms))
-
-    def _hopeless(self, quantization: Quantization) -> bool:
-        """Whether a quantization could not be smaller by enough than the best file."""
-        if self.best is None or self.trials.measure is not None:
-            return False
-        trial = self.best[0]
-        bits = quantizing.quantization(trial.name).bytes_per_weight
-        if not trial.layers and bits <= quantization.bytes_per_weight:
-            return True
-        least = _least_bytes(self._model, quantization)
-        return least > (1 - _LEAST_SAVING) * (trial.size_bytes or 0)
-
-    def _name_culprits(self, quantization: Quantization, file: pathlib.Path) -> tuple[str, ...]:
-        """Returns the layers that add most of a file's error; none where no file is exact."""
-        if self._float_file is None:
-            self._try("float32", {})
-        if self._float_file is None:
-            return ()
-        request, model = self.trials.request, self._model
-        examples = request.check_on
-        if examples is None:
-            examples = inputs.draw(models.config_of(model), sorted(request.chosen_lengths))
-        names = [layer.name for layer in model.layers]
-        layers = layer_errors(self._float_file, file, examples, names)
-        if quantization.method != "static":  # nothing but matrices is quantized
-            matrices = set(prepare.with_matrices(model))
-            layers = [dataclasses.replace(error, readers=()) for error in layers]
-            layers = [error for error in layers if error.layer in matrices]
-        return culprits(layers)
+def _p50_ms(trial: Trial) -> float:
+    """The geometric mean of the medians in ms."""
+    return math.exp(sum(map(math.log, trial.p50_ms.values())) / len(trial.p50_ms))
 
 
 def _check(max_drop: float, prefer: str, measure: Measure | None) -> None:
@@ -229,12 +148,11 @@ def _nothing(trials: Sequence[Trial], max_drop: float) -> errors.TfdistillError:
     """The error for a search that found nothing."""
     lines = []
     for trial in trials:
-        in_float = f" with {', '.join(trial.layers)} in float32" if trial.layers else ""
         if trial.verdict == "good":
             why = f"{trial.primary_metric} falls by {trial.metric_drop:.4g}"
         else:
             why = trial.why.replace("\n", " ")
-        lines.append(f"  - {trial.name}{in_float}: {why}")
+        lines.append(f"  - {trial.name}: {why}")
     tried = "\n".join(lines)
     if all(trial.verdict == "impossible" for trial in trials):
         return errors.ConfigError(f"No quantization is possible:\n{tried}")

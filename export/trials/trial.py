@@ -140,18 +140,16 @@ class Trials:
     rows: list[Trial] = dataclasses.field(default_factory=list)
 
     def attempt(
-        self, request: ExportRequest, floats: FloatConversion, *, keep_refused: bool = False
+        self, request: ExportRequest, floats: FloatConversion
     ) -> tuple[Trial, pathlib.Path]:
-        """Tries one; returns its figures and its file, which may be a refused one or missing."""
-        number = len(self.rows)
-        file = self._new_file(f"{number}")
-        refused = self._new_file(f"{number}-refused") if keep_refused else None
+        """Tries one; returns its figures and its file, which is there if it is good."""
+        file = self._new_file(f"{len(self.rows)}")
         request = request.replace(path=file, name=self.request.manifest_name)
-        trial = attempt(request, floats=floats, measure=self.measure, refused=refused)
+        trial = attempt(request, floats=floats, measure=self.measure)
         self.rows.append(trial)
         if self.report is not None:
             self.report(trial)
-        return trial, file if refused is None or trial.verdict == "good" else refused
+        return trial, file
 
     def _new_file(self, name: str) -> pathlib.Path:
         """Returns a file in a folder of its own, where it gets the manifest's name of the target.

@@ -5,8 +5,6 @@ import shutil
 import pytest
 
 import export
-from export.checking import layer_errors
-from export.trials import automatic as choosing
 from export.trials import trial
 from tfdistill import errors
 from tfdistill.results import Trial
@@ -33,7 +31,6 @@ class Attempts:
         self.beyond = set()
         self.impossible = set()
         self.drops = {}
-        self.healed_by = {}  # name -> the layers that must be in float for it to be good
 
     def __call__(self, request, *, measure, **_):
         name, layers, file = request.quantize, request.layers, request.path
@@ -42,7 +39,7 @@ class Attempts:
             name=name,
             layers=layers,
             verdict="good",
-            size_bytes=SIZES[name] + 1000 * len(layers),
+            size_bytes=SIZES[name],
             p50_ms={} if measure is None else measure(name),
             model_metrics={"accuracy": 0.9},
             file_metrics={"accuracy": 0.9 - self.drops.get(name, 0.0)},
@@ -51,8 +48,7 @@ class Attempts:
         if name in self.impossible:
             why = "needs calibrate_on"
             return Trial(name=name, layers=layers, verdict="impossible", why=why)
-        healed = self.healed_by.get(name)
-        if name in self.beyond and not (healed and healed <= set(layers)):
+        if name in self.beyond:
             return figures.model_copy(update={"verdict": "beyond bounds", "why": "far\noff"})
         for source in self.source.parent.iterdir():
             if source.name != "model.json" or not (file.parent / "model.json").exists():
@@ -64,7 +60,6 @@ class Attempts:
 def attempts(exported, monkeypatch):
     stub = Attempts(exported("dynamic_wi8_afp32").path)
     monkeypatch.setattr(trial, "attempt", stub)
-    monkeypatch.setattr(choosing, "layer_errors", lambda *arguments: [])
     return stub
 
 
@@ -94,7 +89,7 @@ SMALLEST, NEXT = "dynamic_wi4_afp32", "dynamic_wi8_afp32"
 CHOICES = {
     "the smallest is good": ({}, {}, [SMALLEST]),
     "the metric falls too far": (
-        {"max_drop": 0.01}, {SMALLEST: 0.011}, [SMALLEST, "float32", NEXT],
+        {"max_drop": 0.01}, {SMALLEST: 0.011}, [SMALLEST, NEXT],
     ),
     # 0.9 - (0.9 - 0.01) is a little more than 0.01.
     "the metric falls by max_drop": ({"max_drop": 0.01}, {SMALLEST: 0.01}, [SMALLEST]),
@@ -122,60 +117,11 @@ def test_the_fastest_of_all_is_taken_where_latency_counts(chosen, attempts):
     assert {name for name, _ in attempts.tried} == set(NAMES)
 
 
-def test_layers_that_add_most_of_the_error_are_left_in_float(chosen, attempts, monkeypatch):
-    errors_of = [
-        layer_errors.LayerError("layer_0_query", 20.0, 0.1, 0.02, ()),
-        layer_errors.LayerError("layer_0_output", 3.0, 0.9, 0.8, ("layer_1_key",)),
-    ]
-    monkeypatch.setattr(choosing, "layer_errors", lambda *arguments: errors_of)
-    attempts.beyond = {"static_wi8_ai8"}
-    attempts.healed_by = {"static_wi8_ai8": {"layer_0_output", "layer_1_key"}}
-
-    name, layers = chosen(names=("static_wi8_ai8",))
-    assert name == "static_wi8_ai8"
-    assert layers == {"layer_0_output": "float32", "layer_1_key": "float32"}
-    # The float32 file is what the layers are compared with; it was not asked for.
-    assert [name for name, _ in attempts.tried] == ["static_wi8_ai8", "float32", "static_wi8_ai8"]
-
-
-def test_a_file_within_its_bounds_whose_metric_falls_is_mixed_too(chosen, attempts, monkeypatch):
-    worst = [layer_errors.LayerError("layer_0_query", 3.0, 0.9, 0.8, ("layer_0_output_add",))]
-    monkeypatch.setattr(choosing, "layer_errors", lambda *arguments: worst)
-    attempts.drops = {"dynamic_wi4_afp32": 0.5}
-    chosen(names=("dynamic_wi4_afp32", "float32"))
-
-    # A sum has no weights: without calibration nothing of it is quantized.
-    assert ("dynamic_wi4_afp32", ("layer_0_query",)) in attempts.tried
-
-
-def test_mixing_ends_where_nothing_new_is_named_or_half_the_layers_are_float(
-    chosen, attempts, monkeypatch, toy
-):
-    attempts.beyond = {"static_wi8_ai8"}
-    names = [layer.name for layer in toy.model.layers]
-    told = iter([names[:1], names[:1]])
-
-    def stub_errors(*arguments):
-        return [layer_errors.LayerError(name, 1.0, 0.9, 0.5, ()) for name in next(told)]
-
-    monkeypatch.setattr(choosing, "layer_errors", stub_errors)
-    assert chosen(names=("static_wi8_ai8", "float32")) == ("float32", {})
-    assert [name for name, _ in attempts.tried].count("static_wi8_ai8") == 2
-
-    attempts.tried.clear()
-    told = iter([names])
-    monkeypatch.setattr(
-        choosing, "culprits", lambda stub_errors: tuple(e.layer for e in stub_errors)
-    )
-    assert chosen(names=("static_wi8_ai8", "float32"), overwrite=True) == ("float32", {})
-    assert [name for name, _ in attempts.tried].count("static_wi8_ai8") == 1
-
-
-def test_floats_are_not_mixed_and_float32_is_tried_once(chosen, attempts):
+def test_what_is_beyond_its_bounds_is_passed_over(chosen, attempts):
     attempts.beyond = {"float16", "dynamic_wi8_afp32"}
 
     assert chosen(names=("dynamic_wi8_afp32", "float16", "float32")) == ("float32", {})
-    assert [name for name, _ in attempts.tried] == ["dynamic_wi8_afp32", "float32", "float16"]
+    assert [name for name, _ in attempts.tried] == ["dynamic_wi8_afp32", "float16", "float32"]
 
 
 def test_where_nothing_is_good_enough_nothing_is_written_and_every_trial_is_told(

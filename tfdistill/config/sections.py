@@ -336,10 +336,10 @@ class ExportConfig(Section):
     Student and teacher (where that is exported) also get a file in each of `also_quantize`, unless
     it differs too far. `variants` are files of the student for other devices, in one manifest.
     Where the student's file in `quantize` differs too far, `export.auto` takes the smallest of
-    `fallback`, or `quantize` with some layers in float32, that does not; of a quantization-aware
-    student its float weights. `size_mb`: `export.fit_size` makes the file. `goal_mb`: its
-    word table has two factors where the development texts show that these cost less than a point.
-    What they take stands for `quantize` in `also_quantize`, too.
+    `fallback` that does not; of a quantization-aware student its float weights. `size_mb`:
+    `export.fit_size` makes the file. `goal_mb`: its word table has two factors where the
+    development texts show that these cost less than a point. What they take stands for `quantize`
+    in `also_quantize`, too.
     """
 
     quantize: Quantize = "dynamic_wi8_afp32"

@@ -184,14 +184,13 @@ class ModelFiles:
 
 def tell_trial(trial: results.Trial) -> None:
     """Prints on stderr what `export.auto` found out about a quantization."""
-    what = ", ".join([trial.name, *(f"{layer} in float32" for layer in trial.layers)])
     size = "" if trial.size_bytes is None else f" {quantities.size(trial.size_bytes)},"
     change = ""
     if trial.metric_drop is not None:
         drop = round(trial.metric_drop, 4)
         how = "unchanged" if drop == 0 else f"{'falls' if drop > 0 else 'rises'} by {abs(drop):.4f}"
         change = f" {trial.primary_metric} {how},"
-    _log.info(f"{what}:{size}{change} {trial.verdict}")
+    _log.info(f"{trial.name}:{size}{change} {trial.verdict}")
 
 
 def export_lengths(
