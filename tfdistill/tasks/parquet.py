@@ -6,8 +6,6 @@ schema, under the key `huggingface`, "info", "features", COLUMN, "names". Rows h
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import pathlib
 import re
@@ -25,9 +23,7 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 1_000
 _FEATURES = b"huggingface"  # of a schema's metadata
 _LISTS = ("Sequence", "List", "LargeList")  # the features that hold another one
-_UNWRITTEN = "tfdistill_left_out"  # of a schema's metadata: column -> why
 _FAULTS = (ValueError, TypeError, OverflowError)  # beside those of Arrow
-_MOST_TYPES = 3
 _UNLABELLED = -1  # in a column of classes: no label, as in the test sets of the hub
 _INDEX = re.compile(r"__index_level_\d+__")  # row numbers that pandas writes, no column of a user's
 
@@ -40,24 +36,8 @@ class Frame(Protocol):
         """Writes the table as a Parquet file."""
 
 
-@runtime_checkable
-class _DataFrame(Frame, Protocol):
-    """A DataFrame of pandas, whose columns may hold values of any type."""
-
-    @property
-    def columns(self) -> Any: ...
-    @property
-    def index(self) -> Any: ...
-    def drop(self, *, columns: list[Any]) -> Any: ...
-    def reset_index(self, *, level: list[Any]) -> Any: ...
-    def __getitem__(self, key: Any, /) -> Any: ...
-
-
 def path_of(table: files.Path | Frame, folder: pathlib.Path) -> files.Path:
-    """The path of a table: a frame is written into `folder`, a path is returned as it is.
-
-    Columns of a DataFrame that Parquet cannot hold are left out: `unwritten` says of which and why.
-    """
+    """The path of a table: a frame is written into `folder`, a path is returned as it is."""
     if isinstance(table, Frame):
         import pyarrow
 
@@ -65,7 +45,9 @@ def path_of(table: files.Path | Frame, folder: pathlib.Path) -> files.Path:
         try:
             table.to_parquet(str(path))
         except (pyarrow.ArrowException, *_FAULTS) as fault:
-            _write_what_can_be(table, path, fault)
+            expected = "columns that Parquet can hold, each of one type and with its own name"
+            remedy = "Convert such a column, as by frame[NAME].astype(str), or leave it out."
+            raise errors.DataError("path", expected, fault, remedy) from None
         return path
     if isinstance(table, str | os.PathLike):
         return table
@@ -73,56 +55,6 @@ def path_of(table: files.Path | Frame, folder: pathlib.Path) -> files.Path:
         "path", "a path, a pandas DataFrame or a Dataset of Hugging Face", type(table).__name__,
         "Of a DatasetDict take one split.",
     )  # fmt: skip
-
-
-def _write_what_can_be(table: Frame, path: pathlib.Path, fault: Exception) -> None:
-    """Writes the columns of a DataFrame that can be written, and why the others cannot."""
-    if not isinstance(table, _DataFrame):
-        raise errors.DataError("path", "a table that Parquet can hold", fault)
-    frame: Any = table
-    names = list(frame.columns)
-    if twice := list(dict.fromkeys(str(name) for name in names if names.count(name) > 1)):
-        received = f"several of {', '.join(map(repr, twice))}"
-        raise errors.DataError("DataFrame", "one column of each name", received, "Rename them.")
-    if of_index := [name for name in frame.index.names if name is not None and name not in names]:
-        frame = frame.reset_index(level=of_index)
-    left_out = {
-        name: errors.explain(
-            f"DataFrame, column {str(name)!r}",
-            "values of one type that Parquet can hold",
-            " and ".join(list(dict.fromkeys(type(c).__name__ for c in frame[name]))[:_MOST_TYPES]),
-            f"Convert it, such as frame[{name!r}] = frame[{name!r}].astype(str).",
-        )
-        for name in frame.columns
-        if not _is_written(frame[[name]], io.BytesIO())
-    }
-    described = {_UNWRITTEN: json.dumps({str(name): why for name, why in left_out.items()})}
-    writable = frame.drop(columns=list(left_out))
-    if not len(writable.columns) or not _is_written(writable, str(path), described):
-        raise errors.DataError("\n".join(left_out.values()) or str(fault))
-
-
-def _is_written(
-    table: Any, target: str | io.BytesIO, described: Mapping[str, str] | None = None
-) -> bool:
-    """Writes a DataFrame without its index; False where Parquet cannot hold it."""
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        rows = pyarrow.Table.from_pandas(table, preserve_index=False)
-        metadata = {**(rows.schema.metadata or {}), **(described or {})}
-        pyarrow.parquet.write_table(rows.replace_schema_metadata(metadata), target)
-    except (pyarrow.ArrowException, *_FAULTS):
-        return False
-    return True
-
-
-def unwritten(path: pathlib.Path) -> dict[str, str]:
-    """Reads which columns of a DataFrame `path_of` left out, and why."""
-    text = (_read_schema(path).metadata or {}).get(_UNWRITTEN.encode(), b"{}")
-    left_out = reading.parse_json(text, f"{path}, {_UNWRITTEN} of its schema")
-    return left_out if isinstance(left_out, dict) else {}
 
 
 def read_names(path: pathlib.Path) -> list[str]:

@@ -50,7 +50,6 @@ class Rows(NamedTuple):
     rows: Iterable[tuple[int, list[Any]]]
     header_line: int = 0  # the line of `names`; 0 for objects, whose names have no line
     separator: str = ""  # of cells; "" for objects and sheets
-    unusable: Mapping[str, str] = {}  # Further columns, and why they are not there.
 
 
 def check_file(path: pathlib.Path) -> None:
@@ -147,8 +146,7 @@ def _of_objects(path: pathlib.Path) -> Rows:
         path, len(names) * len(objects), sum(len(row) for _, row in objects)
     )
     rows = [(line, [row.get(name) for name in names] if row else []) for line, row in objects]
-    left_out = parquet.unwritten(path) if path.suffix.lower() == ".parquet" else {}
-    return Rows(names, rows, unusable=left_out)
+    return Rows(names, rows)
 
 
 def _read_cells(path: pathlib.Path, text: str) -> Rows:

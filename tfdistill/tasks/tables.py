@@ -152,7 +152,7 @@ def read_table(
     lines: list[int] = []
     blank: list[int] = []
     filled: list[list[Any]] = []
-    skipped, unusable = 0, dict(raw.unusable)
+    skipped, unusable = 0, {}
 
     def fill_columns() -> None:
         for name, column in columns.items():
