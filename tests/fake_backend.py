@@ -44,7 +44,6 @@ class Backend:
         quick = {"runs": 4, "rounds": 2, "min_seconds": 0, "repetitions": 2}
         self.settings = Settings(**{**quick, **settings})
         self.rounds = self.settings.rounds
-        self.counts_last_try = False
         self.device = benchmark_results.PHONE
         self.statuses = iter(())  # thermal status at each look at the device; then 0
         self.alive = set()
@@ -77,10 +76,6 @@ class Backend:
 
     def run_of(self, model, group, repetition):
         return Run(self, model, group, repetition)
-
-    def operators(self, case):
-        self.act(name_of(case), "operators")
-        return schema.Operators(**case.model_dump(), source="a fake", operators=())
 
     def answers(self):
         return ()

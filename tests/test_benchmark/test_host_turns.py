@@ -83,35 +83,16 @@ def test_an_interruption_carries_what_is_finished_and_ends_all_workers(monkeypat
     assert isinstance(caught.value, KeyboardInterrupt)
 
 
-@pytest.mark.parametrize(("when", "left", "noted"), [("flag", 0, True), ("repeat", 2, False)])
-def test_a_repetition_on_a_throttling_processor_is_flagged_or_done_again(
-    monkeypatch, tflite_files, when, left, noted
-):
+def test_a_repetition_on_a_throttling_processor_counts_and_is_flagged(monkeypatch, tflite_files):
     fake_workers(monkeypatch, lambda what, action: None)
     # At first, then before and after each repetition: the first two throttle.
     counts = iter([0, 0, 1, 1, 2, *[2] * 20])
     monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
-    result = host.measure(
-        tflite_files / "fast.tflite",
-        settings=Settings(lengths=(8,), when_throttled=when, max_repeats=2, **QUICK),
-    )
-    reasons = [m.left_out for m in result.measurements]
-    assert reasons.count("the processor throttled") == left
-    assert reasons.count("") == 3
-    assert any("throttled during some" in note for note in result.notes) is noted
-    assert [row.throttled for row in result.summary] == [noted]
-
-
-def test_the_way_from_text_is_measured_again_too(monkeypatch, export_folder):
-    fake_workers(monkeypatch, lambda what, action: None)
-    counts = iter([0, 0, 1, *[1] * 40])
-    monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
-    monkeypatch.setattr(measuring._Loop, "_shuffled", lambda loop, items: list(items)[::-1])
-    result = host.measure(
-        export_folder, settings=Settings(lengths=(8,), when_throttled="repeat", **QUICK)
-    )
-    assert sorted(row.repetition for row in result.texts) == [0, 1, 2]
-    assert [bool(m.left_out) for m in result.measurements] == [False] * 3
+    file = tflite_files / "fast.tflite"
+    result = host.measure(file, settings=Settings(lengths=(8,), **QUICK))
+    assert len(result.measurements) == 3
+    assert any("throttled during some" in note for note in result.notes)
+    assert [row.throttled for row in result.summary] == [True]
 
 
 def test_each_delegate_and_the_mask_are_cases_of_their_own(monkeypatch, tflite_files):

@@ -1,11 +1,9 @@
-"""What is measured one file at a time: coverage, operators; delegates."""
+"""What is measured one file at a time: coverage; delegates."""
 
 import dataclasses
 
 import pytest
 
-from tfdistill import errors
-from tfdistill.benchmark import host
 from tfdistill.benchmark.host import backend
 from tfdistill.benchmark.host.backend import MODULE
 from tfdistill.benchmark.settings import Settings
@@ -18,12 +16,6 @@ QUICK = {"runs": 4, "min_seconds": 0.0, "repetitions": 1, "rounds": 2, "warmup":
 @pytest.fixture
 def subject(tflite_files):
     return open_subject(tflite_files / "fast.tflite")
-
-
-def test_operators_are_refused_on_a_host_with_a_way_out(tflite_files):
-    for measure in (host.measure, lambda path, **options: host.compare([path], **options)):
-        with pytest.raises(errors.BenchmarkError, match=r"operators on a host.*--device adb"):
-            measure(tflite_files / "fast.tflite", settings=Settings(operators=True, **QUICK))
 
 
 def test_a_signature_that_is_cut_out_is_the_one_that_is_opened(tflite_files):

@@ -18,8 +18,6 @@ PLACE = {"model": "student", "sequence_length": 32, "threads": 2}
 
 def host():
     """Everything that was measured beside the latency, and three ways from text."""
-    kinds = {"FULLY_CONNECTED": 3.0, "GELU": 1.0}
-    operators = tuple(schema.Operator(type=kind, calls=9, ms=ms) for kind, ms in kinds.items())
     answers = schema.AnswerComparison(
         **PLACE,
         num_examples=50,
@@ -38,7 +36,6 @@ def host():
     return assembled(
         repetitions(2.0, threads=2, peak_rss_bytes=55_000_000),
         texts=texts,
-        operators=[schema.Operators(**PLACE, source="LiteRT", operators=operators)],
         answers=[answers],
         failures=[schema.Failure(what="student at 64 tokens", error="out of memory")],
         notes=["By hand."],

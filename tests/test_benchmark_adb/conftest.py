@@ -14,7 +14,6 @@ import pytest
 from adb_daemon import Daemon, launcher, make_phone
 
 from tfdistill.benchmark.adb import tool_backend
-from tfdistill.benchmark.adb.binary import Binary
 from tfdistill.benchmark.settings import Settings
 
 
@@ -82,11 +81,11 @@ def phone(connect: Callable[..., Daemon]) -> Callable[..., Daemon]:
 
 
 @pytest.fixture
-def binary(tmp_path: pathlib.Path) -> Binary:
+def binary(tmp_path: pathlib.Path) -> pathlib.Path:
     """The stand-in for benchmark_model, as a program to push."""
     folder = tmp_path / "binary"
     folder.mkdir()
-    return Binary(str(launcher.make_binary(folder)))
+    return launcher.make_binary(folder)
 
 
 @pytest.fixture

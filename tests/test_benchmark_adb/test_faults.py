@@ -120,7 +120,7 @@ def test_a_binary_for_another_processor_is_found_before_it_is_pushed(
     daemon = phone()
     other = launcher.make_binary(tmp_path, launcher.ELSEWHERE)
     with pytest.raises(errors.BenchmarkError, match=f"device's {launcher.ABI}, received one for"):
-        adb.measure(fast, settings=short, binary=adb.Binary(str(other)))
+        adb.measure(fast, settings=short, binary=other)
     assert not any("chmod" in command for command in daemon.commands)
     assert left_on(daemon) == []
 
@@ -130,7 +130,7 @@ def test_a_binary_that_the_device_cannot_run_is_told_by_the_device(connect, tmp_
     daemon = connect(ro__product__cpu__abi=elsewhere, ro__product__cpu__abilist=elsewhere)
     other = launcher.make_binary(tmp_path, launcher.ELSEWHERE)
     with pytest.raises(errors.BenchmarkError, match="cannot run the binary"):
-        adb.measure(fast, settings=short, binary=adb.Binary(str(other)))
+        adb.measure(fast, settings=short, binary=other)
     assert not list(daemon.path("/data/local/tmp").iterdir())
 
 

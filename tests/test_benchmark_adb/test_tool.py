@@ -108,15 +108,12 @@ PLAIN = ["./benchmark_model"]
             ["--use_xnnpack=true", "--signature_to_run_for=len8"],
         ),
         (
-            {"dump": True, "profile": True, "memory": True},
+            {"dump": True, "memory": True},
             PLAIN,
             [
                 "--use_xnnpack=true",
                 "--output_filepath=output.bin",
                 "--report_peak_memory_footprint=true",
-                "--enable_op_profiling=true",
-                "--op_profiling_output_mode=csv",
-                "--op_profiling_output_file=profile.csv",
             ],
         ),
     ],

@@ -63,7 +63,7 @@ def test_every_option_reaches_the_settings(settings_of_calls):
     options = (
         "--threads 1,2 --lengths 32,64 --delegates none,xnnpack --affinity 1 --warmup 3 --runs 7 "
         "--min-seconds 0.5 --repetitions 4 --cool-down 1.5 "
-        "--when-throttled repeat --timeout 9"
+        "--timeout 9"
     )
     assert cli.main(["benchmark", "a.tflite", "b.tflite", *options.split()]) == 0
     (call,) = settings_of_calls
@@ -78,7 +78,6 @@ def test_every_option_reaches_the_settings(settings_of_calls):
         min_seconds=0.5,
         repetitions=4,
         cool_down_seconds=1.5,
-        when_throttled="repeat",
         timeout_seconds=9,
     )
     assert call.examples == ()
@@ -97,13 +96,11 @@ def test_a_run_folder_stands_for_its_export(settings_of_calls, tmp_path):
     [
         ("--serial x", "--serial: expected --device adb"),
         ("--binary x", "--binary: expected --device adb"),
-        ("--device adb --binary-sha256 00", "--binary-sha256: expected --binary"),
         ("--data-dir x --limit 3", "--limit: expected --task"),
         ("--runs 0", "runs: expected at least 1"),
         ("--repetitions 0 --warmup -1", "warmup: expected at least 0"),
         ("--delegates tpu", "delegates: expected some of"),
         ("--delegates gpu", "--device adb"),
-        ("--operators", "operators on a host: expected none"),
         ("--affinity cores", "hexadecimal mask"),
         ("--min-seconds nan", "min_seconds: expected"),
         *(("--serial x --data-dir y", named) for named in ("--serial", "--data-dir")),  # at once
@@ -213,14 +210,12 @@ def phones(monkeypatch):
 
 def test_phones_are_measured_with_the_binary_that_is_named(phones):
     command = ["benchmark", "a.tflite", "--device", "adb", "--serial", "S1", "--delegates", "gpu"]
-    command += ["--operators"]
-    checksum = "ab" * 32
-    assert cli.main([*command, "--binary", "bm", "--binary-sha256", checksum]) == 0
+    assert cli.main([*command, "--binary", "bm"]) == 0
     ((models, options),) = phones
     assert models == [pathlib.Path("a.tflite")]
     assert options["serials"] == ("S1",)
-    assert (options["binary"].source, options["binary"].sha256) == ("bm", checksum)
-    assert options["settings"].delegates == ("gpu",) and options["settings"].operators
+    assert options["binary"] == "bm"
+    assert options["settings"].delegates == ("gpu",)
     assert (options["examples"], options["metric"]) == ((), None)
 
 

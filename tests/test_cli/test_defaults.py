@@ -13,7 +13,7 @@ from tfdistill.benchmark.settings import Settings
 OPTIONS = {  # of the command line, by attribute of `Settings`
     **{name: f"--{name}".replace("_", "-") for name in ("threads", "delegates", "warmup", "runs")},
     **{"min_seconds": "--min-seconds", "repetitions": "--repetitions"},
-    **{"when_throttled": "--when-throttled", "timeout_seconds": "--timeout"},
+    "timeout_seconds": "--timeout",
 }
 
 

@@ -549,7 +549,7 @@ def test_a_size_is_filled_in_four_bits_and_a_run_that_is_continued_keeps_its_for
     drafted = quickstart_plan.QuickstartPlan(data, recipe_of(), {}, (), shape, np.full(99, 8))
     args = types.SimpleNamespace(
         answers=None, student=None, latency_ms=None, size_mb=5.0, max_minutes=None,
-        teacher="x", device="host", serial=None, binary=None, binary_sha256=None,
+        teacher="x", device="host", serial=None, binary=None,
     )  # fmt: skip
     planned = quickstart_plan.within(drafted, args, None)
     assert planned.recipe.export.quantize == "dynamic_wi4_afp32_block32"

@@ -172,22 +172,6 @@ def conditions(**fields):
     return {"time": "2026-02-03T04:05:06+00:00", **fields}
 
 
-def operators(name, length=128, *, ms=5.0):
-    """Ten kinds of operators, the largest first."""
-    shares = {"FULLY_CONNECTED": 0.55, "BATCH_MATMUL": 0.2, "SOFTMAX": 0.1, "GELU": 0.05}
-    shares |= {f"OTHER_{i}": 0.1 / 6 for i in range(6)}
-    return {
-        "model": name,
-        "sequence_length": length,
-        "threads": 1,
-        "source": "benchmark_model",
-        "operators": [
-            {"type": kind, "calls": 4 + i, "ms": ms * share}
-            for i, (kind, share) in enumerate(shares.items())
-        ],
-    }
-
-
 def answers(name, accuracy, length=128, **place):
     """The answers of a device, as good as `accuracy`."""
     return {
@@ -229,7 +213,6 @@ def many():
         threads=(1, 2),
         comparisons=True,
         texts=True,
-        operators=[operators("small")],
         notes=["Load average 3."],
     )
     emulator = result(models[:1], kind="emulator", backend="benchmark_model")

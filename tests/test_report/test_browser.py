@@ -1,7 +1,6 @@
 """The pages in a real browser. Skipped where there is none, except on CI."""
 
 import io
-import json
 import os
 
 import numpy as np
@@ -64,10 +63,6 @@ def pages(tmp_path_factory):
     """The page of a run with everything in it, and one of many results."""
     folder = tmp_path_factory.mktemp("pages")
     run = fake_run.build(folder / "run")
-    value = json.loads((run / "benchmark.json").read_text())
-    for name, p50 in (("teacher", 36.0), ("student", 2.0)):
-        value.setdefault("operators", []).append(fake_results.operators(name, ms=p50))
-    fake_run.write_json(run / "benchmark.json", value)
     models = [
         fake_results.model(
             f"tinybert_{2 + i}l_312d_with_a_long_name_{'float32' if i % 2 else 'dynamic_wi8'}",
@@ -88,7 +83,6 @@ def pages(tmp_path_factory):
             backend="benchmark_model",
             blocks=True,
             threads=(1, 4),
-            operators=[fake_results.operators(models[0].name)],
             answers=[fake_results.answers(models[0].name, 0.81)],
             failures=[{"what": "GPU", "error": "expected all nodes, received 3 of 208. " * 12}],
         ),

@@ -23,7 +23,6 @@ def test_hostile_names_stay_text_in_page_markdown_and_csv(tmp_path):
         runtime={"name": HOSTILE, "version": HOSTILE},
         notes=[HOSTILE],
         failures=[{"what": HOSTILE, "error": HOSTILE}],
-        operators=[fr.operators("x")],
     )
     text = json.dumps(value).replace('"x"', json.dumps(HOSTILE))
     text = text.replace("FULLY_CONNECTED", json.dumps(HOSTILE)[1:-1])
@@ -70,7 +69,7 @@ def test_long_names_and_hundreds_of_results_keep_the_page_small():
     ]
     for model in models:
         model.p50_ms.update({n: model.p50_ms[128] * n / 128 for n in (16, 32, 48, 64, 96)})
-    value = fr.result(models, threads=(1, 2, 4), operators=[fr.operators(m.name) for m in models])
+    value = fr.result(models, threads=(1, 2, 4))
     for row in value["measurements"]:
         row["samples_ms"] = row["samples_ms"] * 3
     content, tree = small_page({f"result {i}": value for i in range(3)})
@@ -85,7 +84,7 @@ def test_forty_devices_keep_the_page_small():
     models = [fr.model(f"file {i}", number=i + 1, p50_ms=1.0 + i) for i in range(8)]
     for model in models:
         model.p50_ms.update({32: 1.0, 64: 2.0})
-    value = fr.result(models, kind="phone", operators=[fr.operators(m.name) for m in models])
+    value = fr.result(models, kind="phone")
     devices = {f"r{i}": {**value, "device": {"name": f"Phone {i}"}} for i in range(40)}
     content, _ = small_page(devices)
     assert len(content.sections) == 40

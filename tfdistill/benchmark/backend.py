@@ -26,7 +26,6 @@ class Findings:
 
     measurements: list[schema.Measurement] = dataclasses.field(default_factory=list)
     texts: list[schema.TextMeasurement] = dataclasses.field(default_factory=list)
-    operators: list[schema.Operators] = dataclasses.field(default_factory=list)
     answers: list[schema.AnswerComparison] = dataclasses.field(default_factory=list)
     failures: list[schema.Failure] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
@@ -35,7 +34,7 @@ class Findings:
 
     def __bool__(self) -> bool:
         """Whether anything was measured."""
-        return any((self.measurements, self.texts, self.operators, self.answers))
+        return any((self.measurements, self.texts, self.answers))
 
     def note(self, *notes: str) -> None:
         """Adds notes that are not there yet."""
@@ -108,8 +107,6 @@ class Backend(Protocol):
     settings: Settings  # what to measure
     affinity: str | None  # mask of the cores to run on, or None
     rounds: int  # blocks of a repetition
-    # whether a repetition counts that throttled in every try; otherwise it is a failure
-    counts_last_try: bool
     where: str  # names the device in messages
 
     def opened(self, findings: Findings) -> contextlib.AbstractContextManager[None]:
@@ -138,10 +135,6 @@ class Backend(Protocol):
 
     def run_of(self, model: str, group: CaseGroup, repetition: int) -> CaseRun:
         """Returns a repetition of a file; it is not started yet."""
-        ...
-
-    def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
-        """Measures where the time of an inference goes."""
         ...
 
     def answers(

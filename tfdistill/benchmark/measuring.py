@@ -1,8 +1,8 @@
 """The measuring loop of every backend: what is measured when, how often, and what counts.
 
 A backend (LiteRT on this host, `benchmark_model` or the app on a phone) runs one case once. This
-module repeats and interleaves cases, repeats or flags what was measured while the device throttled,
-leaves out cases that failed, and collects what was found.
+module repeats and interleaves cases, flags what was measured while the device throttled, leaves out
+cases that failed, and collects what was found.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -127,9 +127,6 @@ class _Loop:
         for repetition in range(self._settings.repetitions):
             for group in self._shuffled(groups):
                 self._repeat(repetition, group)
-        if self._settings.operators:
-            for case in self._shuffled(list(self._cases())):
-                self._try("operators", case, lambda c=case: self._measure_operators(c))
         for case, compare in self._backend.answers():
             self._try("answers", case, lambda c=compare: self._findings.answers.append(c()))
 
@@ -139,40 +136,20 @@ class _Loop:
     # In turns
 
     def _repeat(self, repetition: int, group: CaseGroup) -> None:
-        """Measures one repetition of a group, and again where that is wished of a throttled one."""
-        findings, again = self._findings, self._settings.when_throttled == "repeat"
-        tries = 1 + (self._settings.max_repeats if again else 0)
-        reason = ""
-        for attempt in range(1, tries + 1):
-            active = [m for m in group.models if (m, *group[1:]) not in self._failed]
-            if not active:
-                return
-            measured, reason = self._take_turns(repetition, group, active)
-            counts = not again or (attempt == tries and self._backend.counts_last_try)
-            left_out = "" if counts else reason
-            findings.measurements += [
-                row.model_copy(update={"left_out": row.left_out or left_out})
-                for row in measured.measurements
-            ]
-            findings.texts += [] if left_out else measured.texts
-            findings.answers += measured.answers
-            findings.failures += measured.failures
-            findings.note(*measured.notes)
-            if not left_out:
-                if reason:
-                    who = reason.partition(" (")[0].capitalize()
-                    findings.note(f"{who} during some repetitions that count.")
-                return
-        what = f"repetition {repetition} of {', '.join(group.models)}"
-        if group.sequence_length is not None:
-            what += f" at {group.sequence_length} tokens, {group.threads} thread(s)"
-        error = errors.explain(
-            what,
-            f"a device that stays cool within {tries} tries",
-            reason,
-            "Rest longer with --cool-down, or count it with --when-throttled flag.",
-        )
-        findings.fail(f"{what}, {group.delegate}", error)
+        """Measures one repetition of a group."""
+        active = [m for m in group.models if (m, *group[1:]) not in self._failed]
+        if not active:
+            return
+        findings = self._findings
+        measured, reason = self._take_turns(repetition, group, active)
+        findings.measurements += measured.measurements
+        findings.texts += measured.texts
+        findings.answers += measured.answers
+        findings.failures += measured.failures
+        findings.note(*measured.notes)
+        if reason:
+            who = reason.partition(" (")[0].capitalize()
+            findings.note(f"{who} during some repetitions.")
 
     def _take_turns(
         self, repetition: int, group: CaseGroup, active: Sequence[str]
@@ -224,19 +201,6 @@ class _Loop:
 
     # One file at a time
 
-    def _cases(self) -> Iterator[schema.BenchmarkCase]:
-        """Yields the cases of the first number of threads."""
-        for subject in self._backend.subjects:
-            for length in subject.lengths(self._settings):
-                for delegate in self._settings.delegates:
-                    yield schema.BenchmarkCase(
-                        model=subject.name,
-                        sequence_length=length,
-                        threads=self._settings.threads[0],
-                        delegate=delegate,
-                        affinity=self._backend.affinity,
-                    )
-
     def _try(self, what: str, case: schema.BenchmarkCase, work: Callable[[], object]) -> None:
         if (case.model, case.delegate, case.sequence_length, case.threads, None) in self._failed:
             return
@@ -247,10 +211,6 @@ class _Loop:
             raise
         except errors.TfdistillError as error:
             self._findings.fail(f"{what} of {name_of(case)}", error)
-
-    def _measure_operators(self, case: schema.BenchmarkCase) -> None:
-        self._rested()
-        self._findings.operators.append(self._backend.operators(case))
 
     def _rested(self) -> schema.Conditions:
         """Rests, waits until the device is cool, and returns its state then."""

@@ -116,7 +116,7 @@ def assemble(
         within = (getattr(row, "words", None) or 0, getattr(row, "repetition", 0))
         return (order.get(row.model, 0), *case, *within)
 
-    for name in ("measurements", "texts", "operators", "answers"):
+    for name in ("measurements", "texts", "answers"):
         fields[name] = sorted(fields.get(name, ()), key=key)
     requested = json.loads(json.dumps(dataclasses.asdict(settings)))  # lists, as in the file
     if settings.roles is None:
@@ -317,7 +317,7 @@ def _check_names(result: schema.Result, names: Sequence[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise errors.BenchmarkError("names of files", "each once", f"{twice} twice")
-    rows = (*result.measurements, *result.texts, *result.operators)
+    rows = (*result.measurements, *result.texts)
     unknown = sorted({row.model for row in (*rows, *result.answers)} - set(names))
     if unknown:
         raise errors.BenchmarkError("measured files", f"some of the listed {list(names)}", unknown)

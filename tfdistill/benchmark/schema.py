@@ -18,7 +18,10 @@ from tfdistill.manifest import Manifest, Sha256
 
 FORMAT_VERSION = 2
 LARGEST = 10**15  # bytes, inferences, milliseconds: the squares of millions of them have a sum
-RETIRED = ("sustained",)  # keys of files that earlier versions wrote: dropped when one is read
+RETIRED = (
+    "sustained",
+    "operators",
+)  # keys of files that earlier versions wrote: dropped when one is read
 
 Kind = Literal["host", "emulator", "phone"]
 BackendName = Literal["litert", "benchmark_model", "app"]
@@ -214,25 +217,6 @@ class TextMeasurement(Part):
     _columns = pydantic.model_validator(mode="after")(_check_columns)
 
 
-class Operator(Part):
-    """A kind of operator in one inference: how often it ran and the milliseconds of all together.
-
-    With a delegate, what it took is one operator under the delegate's name, unless the delegate
-    itself reports more (XNNPACK does).
-    """
-
-    type: str
-    calls: int
-    ms: float
-
-
-class Operators(BenchmarkCase):
-    """The time of an inference by operator, the largest share first."""
-
-    source: str  # what measured it
-    operators: tuple[Operator, ...]
-
-
 class AnswerComparison(BenchmarkCase):
     """The device's answers against the host's, on the same examples."""
 
@@ -377,7 +361,6 @@ class Result(Part):
     models: tuple[MeasuredFile, ...]
     measurements: tuple[Measurement, ...] = ()
     texts: tuple[TextMeasurement, ...] = ()  # from text to answer, in repetitions
-    operators: tuple[Operators, ...] = ()
     answers: tuple[AnswerComparison, ...] = ()
     failures: tuple[Failure, ...] = ()  # what was not measured
     summary: tuple[Summary, ...] = ()

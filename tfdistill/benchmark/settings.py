@@ -13,7 +13,6 @@ from typing import Literal, get_args
 from tfdistill import errors
 
 Delegate = Literal["none", "xnnpack", "gpu", "nnapi"]
-WhenThrottled = Literal["flag", "repeat"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,14 +36,9 @@ class Settings:
       lead_in: Inferences before each block that do not count: after another file's turn the caches
         hold that one's weights. On a host; elsewhere a block is a process with its own `warmup`.
       cool_down_seconds: Rest before each repetition.
-      fixed_performance: Whether a phone holds clocks that it can sustain while it is measured.
-      operators: Whether to measure where the time goes, operator by operator; on a phone alone.
       texts: Whether to measure the way from text to answer, too, where there is a vocabulary.
       words: Numbers of words of texts whose way to the answer is measured, too, see
         `subjects.texts_for`.
-      when_throttled: What becomes of a repetition on a throttled device: it counts and the result
-        says so, or it is left out and repeated.
-      max_repeats: How often a repetition is repeated at most.
       cool_timeout_seconds: The longest wait for a warm device to cool down to thermal status 0.
       seed: Seed of the order, of generated inputs and of the bootstrap.
       timeout_seconds: The longest wait for one block.
@@ -63,12 +57,8 @@ class Settings:
     rounds: int = 10
     lead_in: int = 3
     cool_down_seconds: float = 0.0
-    fixed_performance: bool = False
-    operators: bool = False
     texts: bool = True
     words: tuple[int, ...] = ()
-    when_throttled: WhenThrottled = "flag"
-    max_repeats: int = 2
     cool_timeout_seconds: float = 300.0
     seed: int = 0
     timeout_seconds: float = 300.0
@@ -82,7 +72,6 @@ class Settings:
             "repetitions": 1,
             "rounds": 1,
             "lead_in": 0,
-            "max_repeats": 0,
             "min_seconds": 0,
             "cool_down_seconds": 0,
             "cool_timeout_seconds": 0,

@@ -14,7 +14,6 @@ _KINDS = {
     "emulator": "emulated phone, no real one: {}",
     "phone": "phone: {}",
 }
-_NUM_OPERATORS = 5
 
 
 def format_text(result: schema.Result) -> str:
@@ -26,7 +25,7 @@ def format_text(result: schema.Result) -> str:
     lines = [origin(result)]
     if result.summary:
         lines += ["", *_cases(result.summary)]
-    for part in (_text_times, _comparisons, _texts, _answers, _operators):
+    for part in (_text_times, _comparisons, _texts, _answers):
         part_lines = list(part(result))
         lines += ["", *part_lines] if part_lines else []
     failures = [f"NOT MEASURED: {failure.what}: {failure.error}" for failure in result.failures]
@@ -152,14 +151,3 @@ def _answers(result: schema.Result) -> Iterator[str]:
             f"{describe(row)}: answers against the host's on {row.num_examples} examples: "
             + ", ".join(words)
         )
-
-
-def _operators(result: schema.Result) -> Iterator[str]:
-    for row in result.operators:
-        total = sum(operator.ms for operator in row.operators)
-        if total > 0:
-            shares = ", ".join(
-                f"{operator.type} {operator.ms / total:.0%}"
-                for operator in row.operators[:_NUM_OPERATORS]
-            )
-            yield f"{describe(row)}, operators ({row.source}): {shares}"

@@ -11,10 +11,10 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors
-from tfdistill.benchmark.settings import Settings, WhenThrottled
+from tfdistill.benchmark.settings import Settings
 from tfdistill.commands import base, measurement_options, options, plan
 from tfdistill.io import work_folder
 from tfdistill.tflite import roles
@@ -36,8 +36,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     measurement_options.add_device(device, several=True)
     text = "measure nothing: take results that the app wrote on a device farm, each of one MODEL"
     options.add_plain(device, {"--adopt FILE": text}, nargs="+")
-    text = "use the phone's sustained-performance mode, where it has one"
-    options.add_plain(device, {"--fixed-performance": text})
     examples = parser.add_argument_group("a task's development examples instead of golden ones")
     options.add_task(examples, required=False)
     options.add_field(examples, config.DataConfig, "dev_limit")
@@ -63,11 +61,8 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
         help="of xnnpack, none, and on phones gpu, nnapi "
         f"(default: {','.join(_DEFAULTS.delegates)})",
     )
-    texts = {
-        "--affinity MASK": "cores to run on: a hexadecimal mask such as f0, or big, little, all",
-        "--operators": "on phones: also measure the time of each operator",
-    }
-    options.add_plain(group, texts)
+    text = "cores to run on: a hexadecimal mask such as f0, or big, little, all"
+    options.add_plain(group, {"--affinity MASK": text})
 
 
 def _add_how_long(group: argparse._ArgumentGroup) -> None:
@@ -76,9 +71,6 @@ def _add_how_long(group: argparse._ArgumentGroup) -> None:
     rest = {"dest": "cool_down_seconds", "default": _DEFAULTS.cool_down_seconds}
     text = f"rest before each repetition (default: {_DEFAULTS.cool_down_seconds:g})"
     options.add_plain(group, {"--cool-down S": text}, **rest)
-    text = "flag the repetition, or discard and retry it (default: %(default)s)"
-    hot = {"choices": get_args(WhenThrottled), "default": _DEFAULTS.when_throttled}
-    options.add_plain(group, {"--when-throttled": text}, **hot)
     wait = {"dest": "timeout_seconds", "default": _DEFAULTS.timeout_seconds}
     text = "maximum wait for a block of samples (default: %(default)s)"
     options.add_plain(group, {"--timeout S": text}, **wait)
@@ -136,7 +128,7 @@ def _measure(
         models,
         settings=settings,
         serials=tuple(args.serial),
-        binary=measurement_options.binary_of(args),
+        binary=args.binary,
         examples=examples,
         metric=metric,
         shown=shown,
@@ -148,8 +140,6 @@ def _check_options(args: argparse.Namespace) -> None:
     faults = measurement_options.device_faults(args)
     if args.adopt is not None:
         faults += [errors.explain(o, "none with --adopt", "it") for o in _measuring_options(args)]
-    if args.binary_sha256 is not None and args.binary is None:
-        faults.append(errors.explain("--binary-sha256", "--binary", "none"))
     if args.card is not None and args.device != "host":
         remedy = "Measure in the app, and use --adopt."
         faults.append(errors.explain("--card", "this host, or --adopt", "--device adb", remedy))

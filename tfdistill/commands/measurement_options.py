@@ -12,7 +12,6 @@ from tfdistill.commands.options import add_plain, flag_of
 
 if TYPE_CHECKING:
     from tfdistill.benchmark import schema
-    from tfdistill.benchmark.adb import Binary
     from tfdistill.benchmark.settings import Settings
 
 
@@ -30,11 +29,7 @@ def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> N
     text = "which phone, as `adb devices` lists it"
     text += ", or all; may be given several times" if several else ""
     add_plain(group, {"--serial SERIAL": text}, **repeated)
-    texts = {
-        "--binary PATH|URL": "LiteRT's benchmark_model for the phone",
-        "--binary-sha256 HEX": "SHA-256 of the binary; required for a URL",
-    }
-    add_plain(group, texts)
+    add_plain(group, {"--binary PATH": "LiteRT's benchmark_model for the phone"})
 
 
 def measurer(args: argparse.Namespace) -> Callable[..., schema.Result]:
@@ -53,7 +48,7 @@ def measurer(args: argparse.Namespace) -> Callable[..., schema.Result]:
             models,
             settings=settings,
             serials=() if args.serial is None else (args.serial,),
-            binary=binary_of(args),
+            binary=args.binary,
             shown=shown,
         )
         if len(results) != 1:
@@ -65,16 +60,9 @@ def measurer(args: argparse.Namespace) -> Callable[..., schema.Result]:
     return measure
 
 
-def binary_of(args: argparse.Namespace) -> Binary | None:
-    """The benchmark_model that --binary names."""
-    from tfdistill.benchmark import adb
-
-    return None if args.binary is None else adb.Binary(args.binary, sha256=args.binary_sha256)
-
-
 def device_faults(args: argparse.Namespace) -> list[str]:
     """Options of a phone that were given for the host."""
-    phone = ("serial", "binary", "binary_sha256", "fixed_performance")
+    phone = ("serial", "binary")
     return [
         errors.explain(flag_of(name), "--device adb", "--device host")
         for name in phone

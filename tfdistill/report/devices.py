@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal
 
 from tfdistill.benchmark import schema
 from tfdistill.report import format as fmt
@@ -115,7 +114,7 @@ class DeviceResults:
         numbers: dict[str, int] = {}
         for file in self.files:
             result = file.source.result
-            for part in (*result.summary, *result.operators):
+            for part in result.summary:
                 label = self.name(file, part)
                 if part.model != file.model.name or label in numbers:
                     continue
@@ -153,11 +152,7 @@ class DeviceResults:
         configurations = [
             (part.delegate, part.affinity, named.result.backend)
             for named in self.results
-            for part in (
-                *named.result.summary,
-                *named.result.operators,
-                *named.result.answers,
-            )
+            for part in (*named.result.summary, *named.result.answers)
         ]
         delegates, affinities, backends = ({case[i] for case in configurations} for i in range(3))
         return delegates - {"xnnpack"} != set(), len(affinities) > 1, len(backends) > 1
@@ -195,12 +190,12 @@ class DeviceResults:
         """Returns an id for a part of this device's section, unique in the report."""
         return f"{self.key}-{name}" if self.key else name
 
-    def parts(self, name: Literal["operators", "answers"]) -> list[tuple[DeviceFile, Any]]:
-        """Returns the parts of a kind of all results, each with its file."""
+    def answers(self) -> list[tuple[DeviceFile, schema.AnswerComparison]]:
+        """Returns the comparisons of answers of all results, each with its file."""
         return [
             (file, part)
             for file in self.files
-            for part in getattr(file.source.result, name)
+            for part in file.source.result.answers
             if part.model == file.model.name
         ]
 

@@ -23,8 +23,7 @@ FLAGS = {
     **{"warmup_runs": "1", "warmup_min_secs": "0.5", "signature_to_run_for": ""},
     **{"input_layer": "", "input_layer_shape": "", "input_layer_value_files": ""},
     **{"output_filepath": "", "report_peak_memory_footprint": "false"},
-    **{"enable_op_profiling": "false", "op_profiling_output_mode": "stdout"},
-    **{"op_profiling_output_file": "", "gpu_precision_loss_allowed": "true"},
+    "gpu_precision_loss_allowed": "true",
     **{"use_xnnpack": "", "use_gpu": "false", "use_nnapi": "false"},
 }
 KERNELS = {"XNNPACK": "TfLiteXNNPackDelegate", "GPU": "TfLiteGpuDelegateV2", "NNAPI": "TfLiteNnapi"}
@@ -231,35 +230,6 @@ def stats(durations):
     )
 
 
-def profile(graph, options, mean_us):
-    """The operator profile as CSV: start, then runs; a node for the delegate and its inside."""
-    ms = mean_us / 1000
-    kind = "FULLY_CONNECTED" if options["use_xnnpack"] == "false" else "TfLiteXNNPackDelegate"
-    nodes = [("GATHER", ms * 0.2, "[embedding]:0"), (kind, ms * 0.8, "[logits]:9")]
-    columns = "node type, first, avg_ms, %, cdf%, mem KB, times called, name"
-
-    def table(title, rows):
-        lines = [f"{'=' * 30} {title} {'=' * 30}", columns]
-        lines += [f"{kind}, {t:g}, {t:g}, 10%, 10%, 0, 1, {name}" for kind, t, name in rows]
-        return "\n".join(lines) + "\n\n"
-
-    def part(rows):
-        return table("Run Order", rows) + table("Top by Computation Time", rows[::-1])
-
-    text = "Profiling Info for Benchmark Initialization:\n"
-    text += part([("ModifyGraphWithDelegate", 3.0, "ModifyGraphWithDelegate/0")])
-    text += "\nOperator-wise Profiling Info for Regular Benchmark Runs:\n"
-    if graph.index:
-        text += f"Primary graph (name: main) profile:\n{part([])}"
-        text += f"Subgraph (index: {graph.index}, name: other) profile:\n"
-    text += part(nodes)
-    text += f"Number of nodes executed: {len(nodes)}\nTimings (microseconds): count=5 curr=1\n"
-    if kind != "FULLY_CONNECTED":
-        kind = "Delegate/Fully Connected (NC\t F32) GEMM:3"
-        text += "Delegate internal: \n" + part([("DelegateOpInvoke", ms * 0.6, kind)])
-    pathlib.Path(options["op_profiling_output_file"]).write_text(text)
-
-
 def strike():
     """What goes wrong with this run of the tool."""
     folder = DEVICE / "says"
@@ -317,8 +287,6 @@ def main():
     say(f"Memory footprint delta from the start of the tool (MB): init=1.5 overall={peak / 2:g}")
     if options["report_peak_memory_footprint"] == "true":
         say(f"Overall peak memory footprint (MB) via periodic monitoring: {peak:g}")
-    if options["enable_op_profiling"] == "true":
-        profile(graph, options, mean)
     if options["output_filepath"]:
         if options["use_gpu"] == "true":
             outputs = [np.float32(np.float16(output)) for output in outputs]

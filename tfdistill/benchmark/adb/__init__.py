@@ -11,9 +11,8 @@ from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from tfdistill.benchmark.adb.adopting import adopt
-    from tfdistill.benchmark.adb.binary import Binary
     from tfdistill.benchmark.adb.measuring import measure
 
-__all__ = ["Binary", "adopt", "measure"]
+__all__ = ["adopt", "measure"]
 
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -6,17 +6,16 @@ what Android's services print for `dumpsys`, by the class of the framework whose
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tfdistill import errors
 from tfdistill.benchmark import cores, environment, schema
-from tfdistill.benchmark.adb.phone import Phone, undone
+from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.benchmark.backend import Findings
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
@@ -286,35 +285,9 @@ def parse_conditions(answers: Mapping[str, str], now: str) -> schema.Conditions:
     )
 
 
-@contextlib.contextmanager
-def fixed_performance(phone: Phone) -> Iterator[None]:
-    """Has Android hold clocks that it can sustain; afterwards, also after Ctrl-C, no longer."""
-    set_mode, refused = ("cmd", "power", "set-fixed-performance-mode-enabled"), False
-
-    def end() -> str:
-        fault = "" if refused else phone.clean_up([*set_mode, "false"])
-        command = f"adb -s {phone.serial} shell {' '.join(set_mode)} false"
-        where = f"{phone.serial} stays in fixed performance mode"
-        return fault and f"{where}: {fault} To end it: {command}"
-
-    with undone(end):  # Ctrl-C may come while it is being set
-        done = phone.shell([*set_mode, "true"], check=False)
-        printed = done.printed.strip()
-        refused = done.exit_code != 0 or bool(printed)  # it prints nothing where it worked
-        if refused:
-            raise errors.BenchmarkError(
-                f"--fixed-performance on {phone.serial}",
-                "a device with a fixed performance mode (Android 11 and newer, not all)",
-                repr(printed[-300:]) if printed else f"exit code {done.exit_code}",
-                "Leave it out.",
-            )
-        yield
-
-
 class DeviceBackend:
     """A backend's knowledge of its device; see `backend.Backend`."""
 
-    counts_last_try = False
     kind: schema.Kind
 
     def __init__(self, phone: Phone, subjects: Sequence[Subject], settings: Settings) -> None:
@@ -323,21 +296,15 @@ class DeviceBackend:
         self.affinity: str | None = None
         self.device, self.kind = unknown_device(phone), "phone"
 
-    @contextlib.contextmanager
-    def prepared(self, findings: Findings) -> Iterator[DeviceEnvironment]:
-        """Describes the device, and keeps it in fixed performance mode if that was asked for."""
+    def prepared(self, findings: Findings) -> DeviceEnvironment:
+        """Describes the device."""
         described = read_environment(self.phone)
         self.device, self.kind = described.device, described.kind
         question = {"thermal": _STATE_QUESTIONS["thermal"]}
         if unknown := read_thermal(self.phone.ask(question)["thermal"]).unknown:
             note = f"The thermal status is unknown ({unknown})"
             findings.note(f"{note}: throttling shows only in the durations.")
-        if not self.settings.fixed_performance:
-            yield described
-            return
-        with fixed_performance(self.phone):
-            findings.note("The device was in Android's fixed performance mode.")
-            yield described
+        return described
 
     def conditions(self) -> schema.Conditions:
         """Reads the state of the device; what it does not report is None or empty."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, MutableMapping, Seque
 
 from tfdistill import errors
 from tfdistill.benchmark import measuring, schema
-from tfdistill.benchmark.adb.binary import Binary, find_tool
+from tfdistill.benchmark.adb.binary import find_tool
 from tfdistill.benchmark.adb.phone import AdbRunner, Completed, Phone, find_adb
 from tfdistill.benchmark.adb.tool import read_layout
 from tfdistill.benchmark.adb.tool_backend import BenchmarkModelBackend, Metric, Plan
@@ -51,7 +51,7 @@ def measure(
     *,
     settings: Settings | None = None,
     serials: Sequence[str] = (),
-    binary: Binary | None = None,
+    binary: files.Path | None = None,
     examples: Sequence[Example] = (),
     metric: Metric | None = None,
     baseline: str | None = None,

@@ -10,10 +10,7 @@ each in newer builds)::
     Inference timings in us: Init: 8123, First inference: 1022, Warmup (avg): 950.5, ...
     Overall peak memory footprint (MB) via periodic monitoring: 34.2
 
-The first statistics line is about the warm-up, the second about what counts. The operator profile,
-as CSV, has a part for the start and one for the runs that count; each lists, graph by graph, the
-nodes in their order, then the same again sorted and summed. What a delegate reports of its inside
-follows under "Delegate internal".
+The first statistics line is about the warm-up, the second about what counts.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ from __future__ import annotations
 import dataclasses
 import re
 import signal
-from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tfdistill import errors
@@ -57,10 +53,6 @@ _TELLING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NOISE = re.compile(r"precision loss|Benchmarking failed|experimental", re.IGNORECASE)
-_RUNS = "Operator-wise Profiling Info for Regular Benchmark Runs"
-_SECTION = re.compile(r"^=+ (.+?) =+$")
-_INSIDE = re.compile(r"^Delegate/(.+):-?\d+$")
-_Node = tuple[str, int, float, bool]  # kind, calls, milliseconds, whether inside another one
 
 
 class Replacement(NamedTuple):
@@ -267,97 +259,3 @@ def _figure(text: str, divisor: int = 1) -> float | None:
     """A number over the divisor; None for what no figure can be, such as `nan`."""
     value = float(text) / divisor
     return value if 0 <= value < _MOST else None
-
-
-def parse_profile(text: str, *, what: str) -> tuple[schema.Operator, ...]:
-    """Sums the time of an inference by kind of operator.
-
-    Returns the kinds, the largest share first. A delegate that reports its operators is listed by
-    them, and by its name for what remains.
-    """
-    rows = list(_rows(text, what))
-    nodes, inside = (_summed(row for row in rows if row[3] is within) for within in (False, True))
-    if not nodes:
-        raise errors.BenchmarkError(
-            f"operator profile of {what}",
-            "a table of operators",
-            "none" if not text.strip() else f"{text.strip()[:200]!r}",
-            "Was --binary built with operator profiling? The official ones are.",
-        )
-    shares = _with_inside(nodes, inside) if inside else nodes
-    operators = [schema.Operator(type=k, calls=c, ms=round(ms, 6)) for k, (c, ms) in shares.items()]
-    return tuple(sorted(operators, key=lambda operator: -operator.ms))
-
-
-def profiled_coverage(text: str, delegate: str, num_nodes: int) -> schema.Coverage | None:
-    """Counts in a profile the nodes that a delegate left over.
-
-    Builds that do not log the number of delegated nodes still profile every node that ran.
-
-    Returns the coverage; None where this delegate's is unknown: none took part, or several
-    did.
-    """
-    kinds = [row[0] for row in _rows(text, "profile") if not row[3]]
-    ours = [kind for kind in kinds if "delegate" in kind.lower()]
-    taken = num_nodes - (len(kinds) - len(ours))
-    alike = {("xnnpack" in kind.lower()) == (delegate == "xnnpack") for kind in ours}
-    if alike != {True} or not 0 < taken <= num_nodes:
-        return None
-    return schema.Coverage(delegated_nodes=taken, nodes=num_nodes, partitions=len(ours))
-
-
-def _rows(text: str, what: str) -> Iterator[_Node]:
-    """Yields each node that ran."""
-    columns: list[str] | None = None
-    for line in text.partition(_RUNS)[2].splitlines():
-        section = _SECTION.match(line.strip())
-        if section:
-            columns = [] if section.group(1) == "Run Order" else None
-        elif columns == []:
-            columns = [column.strip() for column in line.split(",")]
-        elif columns and line.strip():
-            yield _row(line, columns, what)
-        elif columns:
-            columns = None
-
-
-def _row(line: str, columns: list[str], what: str) -> _Node:
-    # Only the first column can hold commas itself: the tool replaces those of the last.
-    cells = [cell.strip() for cell in line.rsplit(",", len(columns) - 1)]
-    try:
-        row = dict(zip(columns, cells, strict=True))
-        milliseconds, calls = float(row["avg_ms"]), int(row["times called"])
-        if _figure(row["avg_ms"]) is None or not 0 <= calls < _MOST:
-            raise ValueError("no duration, or no number of calls")
-        within = _INSIDE.match(row["name"].replace("\t", ","))
-        kind = within[1] if within else row["node type"]
-    except (KeyError, ValueError) as error:
-        raise errors.BenchmarkError(
-            f"operator profile of {what}", f"the columns {columns}", repr(line)
-        ) from error
-    return kind, max(calls, 1), milliseconds * max(calls, 1), within is not None
-
-
-def _summed(rows: Iterable[_Node]) -> dict[str, tuple[int, float]]:
-    """Sums calls and milliseconds by kind."""
-    sums: dict[str, tuple[int, float]] = {}
-    for kind, calls, milliseconds, _ in rows:
-        before = sums.get(kind, (0, 0.0))
-        sums[kind] = (before[0] + calls, before[1] + milliseconds)
-    return sums
-
-
-def _with_inside(
-    nodes: Mapping[str, tuple[int, float]], inside: Mapping[str, tuple[int, float]]
-) -> dict[str, tuple[int, float]]:
-    """The operators inside a delegate in the place of its nodes, with what remains of these."""
-    delegates = [kind for kind in nodes if "delegate" in kind.lower()]
-    # Next to a GPU's node only XNNPACK's reports what is inside.
-    telling = [kind for kind in delegates if "xnnpack" in kind.lower()] or delegates
-    others = [(kind, *nodes[kind], False) for kind in nodes if kind not in telling]
-    sums = _summed([*others, *((kind, *inside[kind], True) for kind in inside)])
-    rest = sum(nodes[kind][1] for kind in telling) - sum(ms for _, ms in inside.values())
-    if telling and rest > 0:
-        name = max(telling, key=lambda kind: nodes[kind][1])
-        sums[name] = (sum(nodes[kind][0] for kind in telling), rest)
-    return sums

@@ -30,7 +30,7 @@ from tfdistill.tflite.signature import Signature, Tensor
 Feed = Mapping[str, Sequence[int]]
 _DTYPES = ("float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 BINARY, RUN_FILE, ANSWER_FILE = "benchmark_model", "run.sh", "answer.sh"
-OUTPUT_FILE, ANSWERS_FILE, PROFILE_FILE = "output.bin", "answers.bin", "profile.csv"
+OUTPUT_FILE, ANSWERS_FILE = "output.bin", "answers.bin"
 LOG_FILE = "log.txt"
 # The delegate that was asked for comes first; XNNPACK takes what a GPU or NNAPI leaves, as in apps.
 _DELEGATES: Mapping[schema.Delegate, Sequence[str]] = {
@@ -199,7 +199,6 @@ class ToolCommand:
     warmup_seconds: float = 0.0  # the least time that the warm-up takes
     max_seconds: float = 150.0  # the tool starts no further inference after so long
     dump: bool = False  # whether to write the outputs of the last inference
-    profile: bool = False  # whether to profile the operators, which costs time
     memory: bool = False  # whether to watch the memory, which costs time
 
     @property
@@ -228,12 +227,6 @@ class ToolCommand:
             arguments.append(f"--output_filepath={OUTPUT_FILE}")
         if self.memory:
             arguments.append("--report_peak_memory_footprint=true")
-        if self.profile:
-            arguments += [
-                "--enable_op_profiling=true",
-                "--op_profiling_output_mode=csv",
-                f"--op_profiling_output_file={PROFILE_FILE}",
-            ]
         pinned = [] if case.affinity is None else ["taskset", case.affinity]
         return [*pinned, f"./{BINARY}", *arguments]
 
@@ -302,10 +295,6 @@ class Deployment:
         firsts = range(0, number, _CHUNK)
         chunks = (self._chunk(command, first, min(first + _CHUNK, number)) for first in firsts)
         return [outputs for chunk in chunks for outputs in chunk]
-
-    def read_profile(self) -> str:
-        """Returns the profile that the last run wrote."""
-        return self._phone.read(f"{self._folder}/{PROFILE_FILE}").decode(errors="replace")
 
     def _chunk(self, command: ToolCommand, first: int, last: int) -> list[list[np.ndarray]]:
         remote, layout = f"{self._folder}/{ANSWERS_FILE}", command.deployed.layout

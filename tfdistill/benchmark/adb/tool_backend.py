@@ -54,7 +54,6 @@ _NOTE = (
 )
 NUM_FEEDS = 8  # examples that timed runs go round, and that parity is checked with
 _ESTIMATE_RUNS = 5  # of a short run that shows roughly how long an inference takes
-_PROFILE_RUNS = 50
 _WARM_UP_SECONDS = 0.5  # the tool's default: until the clocks of a phone have risen
 
 
@@ -81,7 +80,6 @@ class BenchmarkModelBackend(DeviceBackend):
         self._plan = plan
         self._deployed: dict[tuple[str, int], Deployed] = {}
         self._task_examples: dict[str, Deployed] = {}
-        self._profiled: dict[tuple[object, ...], schema.Coverage | None] = {}
         self._deployment: Deployment
 
     @contextlib.contextmanager
@@ -89,7 +87,8 @@ class BenchmarkModelBackend(DeviceBackend):
         """Pushes the tool, the files and their inputs to a folder that is removed at the end."""
         binary = self._plan.binary
         findings.note(_NOTE)
-        with self.prepared(findings) as described, self.phone.folder() as folder:
+        described = self.prepared(findings)
+        with self.phone.folder() as folder:
             binary.check_runs_on(described.abis)
             self.affinity = described.mask(self.settings.affinity)
             self._deployment = Deployment(self.phone, folder, binary)
@@ -121,13 +120,6 @@ class BenchmarkModelBackend(DeviceBackend):
             affinity=self.affinity,
         )
         return ToolRun(self, case, repetition)
-
-    def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
-        """Profiles a file in a run that does not count."""
-        command = self.command(case, runs=min(_PROFILE_RUNS, self.settings.runs), profile=True)
-        command.coverage(self._deployment.run(command, 0))
-        rows = output.parse_profile(self._deployment.read_profile(), what=name_of(case))
-        return schema.Operators(**case.model_dump(), source="benchmark_model", operators=rows)
 
     def answers(self) -> Iterator[AnswerCheck]:
         """Lists each file and delegate, on its own examples or on a task's.
@@ -177,25 +169,7 @@ class BenchmarkModelBackend(DeviceBackend):
         """Runs the tool shortly: which delegate computes, and roughly how long it takes."""
         command = self.command(case, runs=_ESTIMATE_RUNS, **options)
         printed = self._deployment.run(command, 0)
-        return printed, command.coverage(printed) or self._profiled_coverage(case)
-
-    def _profiled_coverage(self, case: schema.BenchmarkCase) -> schema.Coverage | None:
-        """Reads it from a profile, where the tool logs no numbers of nodes and can profile."""
-        if case.delegate == "none":
-            return None
-        key = (case.model, case.sequence_length, case.delegate)
-        if key not in self._profiled:
-            self._profiled[key] = None
-            try:
-                self.run(case, runs=1, profile=True)
-                self._profiled[key] = output.profiled_coverage(
-                    self._deployment.read_profile(), case.delegate, self.layout(case).num_nodes
-                )
-            except errors.DeviceLostError:
-                raise
-            except errors.BenchmarkError:
-                pass  # a build without profiling: the coverage stays unknown, which is null
-        return self._profiled[key]
+        return printed, command.coverage(printed)
 
     def layout(self, case: schema.BenchmarkCase) -> SignatureLayout:
         """Returns the layout of the entry point that a case runs."""

@@ -92,7 +92,8 @@ def differences(old: schema.Result, new: schema.Result) -> list[str]:
 
 
 _UNKNOWN_IS_NO_CHANGE = {"charging before", "thermal status before"}
-_ABSENT_SETTINGS = {"fixed_performance": False}  # that older results do not have
+# Those that only older results have, and what is so of the others.
+_FORMER_SETTINGS = {"fixed_performance": False, "when_throttled": "flag"}
 
 
 def _environment(old: schema.Result, new: schema.Result) -> Iterator[tuple[str, Any, Any]]:
@@ -104,7 +105,7 @@ def _environment(old: schema.Result, new: schema.Result) -> Iterator[tuple[str, 
     for name in sorted({*packages[0], *packages[1]}):
         yield f"{name}", packages[0].get(name), packages[1].get(name)
     for name in sorted({*old.settings, *new.settings} - _IRRELEVANT):
-        absent = _ABSENT_SETTINGS.get(name)
+        absent = _FORMER_SETTINGS.get(name)
         yield name, old.settings.get(name, absent), new.settings.get(name, absent)
     conditions = [result.before or schema.Conditions(time="") for result in (old, new)]
     yield "charging before", conditions[0].charging, conditions[1].charging

@@ -38,7 +38,6 @@ class HostBackend:
     """LiteRT in processes of this machine; see `backend.Backend`."""
 
     name: schema.BackendName = "litert"
-    counts_last_try = True  # Linux counts short dips of the clock, too
     where = "this host"
 
     def __init__(
@@ -145,10 +144,6 @@ class HostBackend:
         job["signature"] = dataclasses.asdict(subject.signatures[length])
         job["feeds"] = feeds_for(subject, length)
         return WorkerRun(job, name_of(case), self.settings, findings)
-
-    def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
-        """Refuses: `host.check` saw to it that nobody asks."""
-        raise errors.BenchmarkError("operators", "none on a host", name_of(case))
 
     def answers(self) -> Sequence[AnswerCheck]:
         """Lists nothing: the host is what answers are compared with."""

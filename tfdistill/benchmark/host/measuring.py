@@ -160,13 +160,6 @@ def check(settings: Settings) -> str | None:
     Raises:
       BenchmarkError: If it cannot.
     """
-    if settings.operators:
-        raise errors.BenchmarkError(
-            "operators on a host",
-            "none",
-            "--operators",
-            "benchmark_model profiles them on a phone: --device adb.",
-        )
     refused = [delegate for delegate in settings.delegates if delegate not in DELEGATES]
     if refused:
         raise errors.BenchmarkError(

@@ -97,7 +97,7 @@ def trade_off(key: str, value: tradeoff.TradeOff, *, several: bool = False) -> S
 
 
 def measurements(device: DeviceResults) -> list[SectionPart]:
-    """Latency, start, operators, answers, failures, conditions: what there is."""
+    """Latency, start, answers, failures, conditions: what there is."""
     curve, latency = [by_length(device)], device_tables.latency(device)
     other = device_tables.answers(device)
     missing = device_tables.failures(device)
@@ -113,7 +113,6 @@ def measurements(device: DeviceResults) -> list[SectionPart]:
         ("failures", "Not measured", missing, _is_long(missing)),
         ("start", "Start and memory", device_tables.start(device), True),
         ("text", "From text to answer", device_tables.text(device), True),
-        ("operators", "Operators", device_tables.operators(device), True),
         ("state", "Device and conditions", device_tables.conditions(device), True),
     ):
         pictures = drawn.get(name, ())

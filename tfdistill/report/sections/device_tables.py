@@ -12,8 +12,6 @@ from tfdistill.report.devices import DeviceResults, Timing
 from tfdistill.results import quantities, tables
 from tfdistill.results.tables import Cell, Line, Row, Table, row
 
-_MOST_OPERATORS = 12  # kinds of one file; the rest are added up
-
 
 def latency(device: DeviceResults) -> Table | None:
     """Every file by length and threads."""
@@ -142,40 +140,10 @@ def text(device: DeviceResults) -> Table | None:
     return tables.of_rows(device.anchor("text"), "From text to answer", rows, notes)
 
 
-def operators(device: DeviceResults) -> Table | None:
-    """The time of one inference by operator, the largest share first."""
-    rows: list[Row] = []
-    sources = []
-    for file, part in device.parts("operators"):
-        whole = sum(operator.ms for operator in part.operators)
-        if whole <= 0:
-            continue
-        sources.append(part.source)
-        listed = sorted(part.operators, key=lambda operator: -operator.ms)
-        shown, rest = listed[:_MOST_OPERATORS], listed[_MOST_OPERATORS:]
-        if rest:
-            calls, ms = sum(o.calls for o in rest), sum(o.ms for o in rest)
-            shown = [*shown, schema.Operator(type=f"{len(rest)} other kinds", calls=calls, ms=ms)]
-        for i, operator in enumerate(shown):
-            line = {
-                "File": Cell(file.label, device.describe(part, file.source)),
-                "Operator": operator.type,
-                "Calls": cells.number(operator.calls),
-                "Time": cells.milliseconds(operator.ms),
-                "Share": cells.share(operator.ms / whole, 1),
-            }
-            rows.append(row(line, opens=i == 0 and bool(rows)))
-    note = (
-        f"Measured by {', '.join(dict.fromkeys(sources))}. Profiling itself takes time: shares are "
-        "more reliable than the sum."
-    )
-    return tables.of_rows(device.anchor("operators"), "Operators of one inference", rows, (note,))
-
-
 def answers(device: DeviceResults) -> Table | None:
     """The device's answers against the host's, on the same examples."""
     rows = []
-    for file, part in device.parts("answers"):
+    for file, part in device.answers():
         name = devices.primary_metric(file.model) or next(iter(part.metrics), "accuracy")
         value, title = part.metrics.get(name), fmt.metric_title(name)
         line = {
