@@ -56,7 +56,7 @@ COVERED_BY = {
     "test_training/test_pretrain.py": "tfdistill/training/pretrain_run",
     "test_pruning/test_shape.py": "tfdistill/config/short_forms",
     "test_pruning/test_pruning.py": (
-        "tfdistill/pruning/layers tfdistill/pruning/refitting tfdistill/pruning/sample "
+        "tfdistill/pruning/refitting tfdistill/pruning/sample "
         "tfdistill/pruning/start tfdistill/pruning/weights"
     ),
     "test_run": (

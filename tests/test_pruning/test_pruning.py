@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import toys
 
-from tfdistill import errors, models, pruning, training
+from tfdistill import errors, models, pruning
 from tfdistill.pruning import weights
 
 BATCHES = [toys.features((5, 9, 3, 7), seed=1), toys.features((8, 4, 6, 2), seed=2)]
@@ -132,7 +131,7 @@ def test_heads_over_tokens_are_carried_over(kind):
 
 
 @pytest.mark.slow
-def test_layers_that_do_nothing_are_found_and_go_without_a_trace():
+def test_layers_that_do_nothing_go_without_a_trace():
     """A block that writes nothing repeats a LayerNorm, which nothing moves at gamma 1, beta 0."""
     teacher = toys.classifier(CONFIG.replace(num_layers=4), seed=5)
 
@@ -148,10 +147,7 @@ def test_layers_that_do_nothing_are_found_and_go_without_a_trace():
         change(teacher, f"layer_{index}_attention_layer_norm", plain)
         change(teacher, f"layer_{index}_attention_output", empty)
         change(teacher, f"layer_{index}_output", empty)
-    costs = pruning.leave_one_out(teacher, BATCHES, range(4))
-    # Rounding of float32 logits, squared.
-    assert max(costs[1], costs[2]) < 1e-6 < 1e-3 < min(costs[0], costs[3])
-    student, pruned = start(teacher, CONFIG.replace(num_layers=2), layers="greedy")
+    student, pruned = start(teacher, CONFIG.replace(num_layers=2), layers=[0, 3])
     assert pruned.selection.layers == (0, 3)
     assert_same_logits(teacher, student)
 
@@ -213,23 +209,6 @@ def test_dead_directions_go_without_a_trace_whatever_the_coordinates(fits):
             atol=1e-3,
         )
     assert_same_logits(teacher, student, tolerance=1e-3)
-
-
-@pytest.mark.slow
-def test_leaving_a_layer_out_costs_the_divergence_of_the_teacher_without_it():
-    teacher = toys.classifier(CONFIG, seed=5)
-    costs = pruning.leave_one_out(teacher, BATCHES, range(3))
-    for layer in range(3):
-        rest = [other for other in range(3) if other != layer]
-        shallow = toys.classifier(CONFIG.replace(num_layers=2), seed=8)
-        training.initialise_from_layers(shallow, teacher, layers=rest)
-        shallow.get_layer("classifier").set_weights(teacher.get_layer("classifier").get_weights())
-        whole, part = (
-            tf.nn.log_softmax(np.concatenate([logits(model, batch) for batch in BATCHES])).numpy()
-            for model in (teacher, shallow)
-        )
-        expected = np.mean(np.sum(np.exp(whole) * (whole - part), axis=1))
-        assert costs[layer] == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.slow

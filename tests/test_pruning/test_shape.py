@@ -18,9 +18,9 @@ def test_the_short_form_is_read_and_written():
     assert shape == short_forms.PrunedShape(layers=3, ffn=384, heads=6, width=384)
     assert str(shape) == text
     assert short_forms.parse_pruned(" pruned:ffn = 8 ,".strip()) == short_forms.PrunedShape(ffn=8)
-    greedy = "pruned:layers=3,choose=greedy"
-    assert short_forms.parse_pruned(greedy) == short_forms.PrunedShape(layers=3, choose="greedy")
-    assert str(short_forms.parse_pruned(greedy)) == greedy
+    last = "pruned:layers=3,choose=top"
+    assert short_forms.parse_pruned(last) == short_forms.PrunedShape(layers=3, choose="top")
+    assert str(short_forms.parse_pruned(last)) == last
     assert short_forms.is_pruned(text)
     assert not short_forms.is_pruned("tinybert_4l_312d")
 
@@ -36,8 +36,8 @@ def test_the_short_form_is_read_and_written():
         ("pruned:ffn=-1", "whole number"),
         ("pruned:ffn=1.5", "whole number"),
         ("pruned:ffn=²", "whole number"),
-        ("pruned:layers=3,choose=greddy", "Did you mean 'greedy'"),
-        ("pruned:choose=greedy", "a shape such as pruned:layers=3"),
+        ("pruned:layers=3,choose=bottm", "Did you mean 'bottom'"),
+        ("pruned:choose=top", "a shape such as pruned:layers=3"),
         ("pruned:depth=3,ffn=0", "(?s)'depth'.*ffn"),  # all faults
     ],
 )

@@ -120,15 +120,13 @@ def test_a_pruned_start_is_nearer_to_its_teacher_than_a_random_one(data):
     features["token_type_ids"] = np.zeros_like(ids)
     head = task_models.embedding_head(config.StudentConfig(preset="pruned:layers=1"), teacher)
     cosines = {}
-    for start in ("random", "pruned", "greedy"):
+    for start in ("random", "pruned"):
         student = models.build_model(shape, head)
         if start != "random":
-            layers = "greedy" if start == "greedy" else "uniform"
-            pruning.initialise_by_pruning(student, teacher, [features], layers=layers)
+            pruning.initialise_by_pruning(student, teacher, [features])
         vectors = [model(features).numpy() for model in (teacher, student)]
         cosines[start] = float(np.mean(np.sum(vectors[0] * vectors[1], axis=1)))
     assert cosines["pruned"] > 0.8 > cosines["random"] + 0.2, cosines
-    assert cosines["greedy"] > 0.8, cosines
 
 
 @pytest.fixture(scope="module")

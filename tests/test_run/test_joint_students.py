@@ -242,8 +242,8 @@ def test_a_student_near_its_teacher_takes_smaller_steps(monkeypatch):
 
 
 def test_layers_are_chosen_in_one_place_alone(data_dir):
-    student = {"preset": "pruned:layers=1,choose=greedy", "teacher_layers": "top"}
-    with pytest.raises(errors.ConfigError, match="none beside choose=greedy"):
+    student = {"preset": "pruned:layers=1,choose=bottom", "teacher_layers": "top"}
+    with pytest.raises(errors.ConfigError, match="none beside choose=bottom"):
         recipe_of(data_dir, student=student)
     named = {"preset": "bert_tiny", "num_layers": 1, "teacher_layers": [0]}
     assert initialise.chosen_layers(recipe_of(data_dir, student=named).student) == (0,)

@@ -102,7 +102,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         **{"flag": "--student", "required": True, "metavar": "STUDENT"},
         "help": "a preset, such as tinybert_4l_312d (see `tfdistill recipes presets`), a part of "
         "the teacher, such as pruned:layers=3,ffn=384,heads=6,width=192 (also head_size, "
-        "embedding=128 for a factorised word table, choose=greedy), a static student over the "
+        "embedding=128 for a factorised word table, choose=top), a static student over the "
         "mean of word vectors (static, static:width=64), or a Hugging Face folder (./NAME) or id, "
         "whose shape and weights are taken",
     }

@@ -221,7 +221,7 @@ def _list_presets(args: argparse.Namespace) -> None:
         "Sizes are estimates with 30,522 tokens: 4 bytes, or 1, for each parameter.",
         "Besides presets, --student takes a part of the teacher (pruned:layers=3,ffn=384,heads=6,"
         "width=192,",
-        "also head_size, embedding, choose=greedy), static:width=128, and a Hugging Face folder.",
+        "also head_size, embedding, choose=top), static:width=128, and a Hugging Face folder.",
     ]
     base.show(presets, as_json=args.json, lines=lines)
 

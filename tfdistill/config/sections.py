@@ -282,10 +282,9 @@ class StudentConfig(ShapeConfig):
     its teacher, or else "teacher".
     `vector_size` is the width of an embedding's vectors, by default the teacher's.
     `teacher_layers` lists the layers that "layers" copies. "pruned" takes such a list, too, or
-    "uniform", "top", "bottom" or "greedy" (those whose absence costs most), which the short form
-    calls ``choose=greedy``. With `keep_head` the folder in `initialise` holds a finished student of
-    the task, of any shape, which stages then compress. `allow_weak` accepts a student that ends
-    near chance.
+    "uniform", "top" or "bottom", which the short form calls ``choose=top``. With `keep_head` the
+    folder in `initialise` holds a finished student of the task, of any shape, which stages then
+    compress. `allow_weak` accepts a student that ends near chance.
     """
 
     preset: PathText

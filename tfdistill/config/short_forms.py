@@ -12,7 +12,7 @@ from tfdistill import errors
 PREFIX, STATIC_PREFIX = "pruned:", "static:"
 TEACHER = "teacher"
 """The preset of a student that is the teacher itself."""
-Choice = Literal["uniform", "top", "bottom", "greedy"]  # of layers, see `choose_layers`
+Choice = Literal["uniform", "top", "bottom"]  # of layers, see `losses.layer_map`
 CHOICES = get_args(Choice)
 _Shape = TypeVar("_Shape")
 

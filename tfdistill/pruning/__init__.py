@@ -1,12 +1,10 @@
 """Structured pruning: students cut out of their teacher, as dense as any other model.
 
 `initialise_by_pruning` does it all. Its parts are pure functions of arrays, and each can be
-used by itself: `measure` (one pass over a sample of texts), `choose_layers`, `pruned_weights`,
-`refit`.
+used by itself: `measure` (one pass over a sample of texts), `pruned_weights`, `refit`.
 """
 
 from tfdistill.pruning.importance import Measurements, measure
-from tfdistill.pruning.layers import choose_layers, leave_one_out
 from tfdistill.pruning.refitting import refit
 from tfdistill.pruning.sample import take_sample
 from tfdistill.pruning.shape import check_prunable, pruned_config
@@ -19,9 +17,7 @@ __all__ = [
     "Selection",
     "check_prunable",
     "choose",
-    "choose_layers",
     "initialise_by_pruning",
-    "leave_one_out",
     "measure",
     "pruned_config",
     "pruned_weights",

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, models
+from tfdistill import errors, losses, models
 from tfdistill.pruning.importance import measure
-from tfdistill.pruning.layers import choose_layers
 from tfdistill.pruning.refitting import refit
 from tfdistill.pruning.sample import Sample, in_few_passes
 from tfdistill.pruning.shape import check_prunable
@@ -44,7 +43,7 @@ def initialise_by_pruning(
 ) -> PrunedStart:
     """Starts a smaller student as a part of its teacher.
 
-    Layers are chosen by `choose_layers`, neurons and heads by importance (`measure`), directions
+    Layers are chosen by `losses.layer_map`, neurons and heads by importance (`measure`), directions
     of a narrower student by the second moments of the hidden states (`stream_basis`). The weights
     are cut (`pruned_weights`) and then fitted to the teacher's states (`refit`). Pooler and
     classifier are carried over where both models have them; a head that only the student has
@@ -55,7 +54,7 @@ def initialise_by_pruning(
         the teacher; changed in place.
       teacher: A BERT, TinyBERT or DistilBERT; fine-tuned, if the student has a task. Not changed.
       sample: Batches of training texts, see `take_sample`; the same sample gives the same student.
-      layers: As for `choose_layers`.
+      layers: "uniform", "top", "bottom", or a list of the teacher's layers from 0.
       outputs: Whether `refit` fits the output matrices.
       norms: Whether it fits the LayerNorms.
       head: Whether it fits the classifier.
@@ -75,7 +74,7 @@ def initialise_by_pruning(
     teacher_config, student_config = models.config_of(teacher), models.config_of(student)
     check_prunable(teacher_config, student_config)
     sample = in_few_passes(sample)
-    chosen = choose_layers(teacher, sample, student_config.num_layers, layers)
+    chosen = losses.layer_map(teacher_config.num_layers, student_config.num_layers, layers)
     if list(chosen) != sorted(set(chosen)):
         raise errors.ConfigError("layers of a pruned student", "each once, ascending", list(chosen))
     measured = measure(teacher, sample, multi_label=multi_label)

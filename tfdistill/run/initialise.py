@@ -247,7 +247,7 @@ def _prune(start: Start, model: keras.Model) -> Student:
 
 
 def chosen_layers(settings: config.StudentConfig) -> str | tuple[int, ...]:
-    """Which teacher layers a pruned student keeps, see `pruning.choose_layers`."""
+    """Which teacher layers a pruned student keeps, see `losses.layer_map`."""
     short = None
     if config.is_pruned(settings.preset):
         short = config.parse_pruned(settings.preset).choose
