@@ -630,8 +630,8 @@ def test_answers_a_method_and_a_precision_reach_the_trainings(recipe_of):
     assert recipe.teacher.finetune is None and recipe.student.start == "./bert"
     frozen = recipe_of(set=["teacher.finetune.method=frozen"])
     assert frozen.teacher.finetune.method == "frozen"
-    mixed = recipe_of(precision="auto")
-    assert mixed.teacher.finetune.precision == mixed.stages["joint"].precision == "auto"
+    mixed = recipe_of(precision="mixed_bfloat16")
+    assert mixed.teacher.finetune.precision == mixed.stages["joint"].precision == "mixed_bfloat16"
     assert recipe_of().stages["joint"].precision == "float32"
 
 

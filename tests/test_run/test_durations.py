@@ -97,26 +97,6 @@ def test_a_cut_counts_its_word_lists_and_the_baseline_before_it():
     assert next(iter(cut)) == "cut the vocabulary"
 
 
-def test_a_training_in_bfloat16_takes_as_much_less_as_a_step_of_its_layer(monkeypatch):
-    widths = []
-
-    def gain(shape):
-        widths.append(shape.intermediate_size)
-        return 2.0
-
-    usual = estimate()
-    monkeypatch.setattr(durations.precision, "gain", gain)
-    assert estimate() == usual and not widths
-    mixed = estimate(precision="auto")
-    name = "distil the student"
-    update = 500 * models.count_parameters(durations.student_of(recipe(), MINILM)) / (0.83 * RATE)
-    step, before = mixed[name].step_seconds, usual[name].step_seconds
-    assert step - update == pytest.approx((before - update) / 2) and widths == [768]
-    assert mixed["fine-tune the teacher"] == usual["fine-tune the teacher"]
-    monkeypatch.setattr(durations.precision, "gain", lambda shape: 1.05)  # not worth it
-    assert estimate(precision="auto") == usual
-
-
 @pytest.mark.parametrize("waited, load", [(0.0, 1.0), (30.0, 3.0)])
 def test_a_rate_leaves_out_the_wait_for_a_processor_and_is_measured_once(waited, load, monkeypatch):
     # 15 turns in 10 s on the clock, of which two threads had a processor for 15 s and waited.

@@ -27,7 +27,7 @@ from tfdistill.config.schema import (
 PathText = Annotated[str, pydantic.AfterValidator(os.path.expanduser)]
 Schedule = Literal["linear", "linear_after_warmup", "constant"]
 Clip = Literal["per_tensor", "global", "none"]
-Precision = Literal["float32", "mixed_bfloat16", "auto"]
+Precision = Literal["float32", "mixed_bfloat16"]
 FineTuning = Literal["labels", "contrastive", "frozen"]
 Target = Literal["hard", "soft", "sharpened"]
 # Peak learning rates where nobody names one. Wide models take smaller steps, in inverse proportion
@@ -95,7 +95,7 @@ class OptimizerConfig(Section):
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
     precision: Precision = described(
         "float32",
-        "compute dtype; auto: bfloat16 where it is faster on this machine; weights stay float32",
+        "compute dtype; weights stay float32",
     )
 
     @pydantic.model_validator(mode="after")

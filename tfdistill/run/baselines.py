@@ -303,10 +303,9 @@ def _no_teacher(context: RunContext) -> _Answers:
     )
     changed = recipe.model_copy(update={"stages": {**recipe.stages, _STAGE: alone}})
     folder = context.root / "stages" / _STAGE / f"seed-{seed}"
-    chosen = precision.resolve(alone.precision, student, folder)
     lesson = students.lesson_of(dataclasses.replace(context, recipe=changed), _STAGE, alone)
     keras.utils.set_random_seed(seed)
-    with precision.training_in(student, chosen) as learner:
+    with precision.training_in(student, alone.precision) as learner:
         fit, _ = build_stage(alone, lesson, learner, seed)
         result = fit(folder, "no teacher")
     results.write_result_file(result, folder / students.RESULT)

@@ -18,7 +18,6 @@ from tfdistill import analysis, config, models, tasks
 from tfdistill.manifest import lengths
 from tfdistill.run import shapes, stages, task_models
 from tfdistill.tasks import KINDS, splitting
-from tfdistill.training import precision
 
 _WORDS = 30522  # of a student that a preset names, where no teacher says more
 _BATCH = 32  # rows of a batch of the products that are timed
@@ -127,8 +126,7 @@ def estimate(
         taught_by: float = 0.0,
         trainings: int = 1,
     ) -> TimedPart:
-        faster = precision.gain_of(settings.precision, shape)
-        passes = of_flops(settings.batch_size * (3 * flops[shape] + taught_by)) / faster
+        passes = of_flops(settings.batch_size * (3 * flops[shape] + taught_by))
         step = passes + of_flops(_UPDATE * parameters[shape])
         evaluated = of_flops(epochs * dev * flops[shape])
         seconds = trainings * (slower * _TRACE + steps * step + evaluated)

@@ -225,14 +225,13 @@ def distill(
         remedy = "Name another folder, or pass overwrite=True to start again."
         expected = "the settings, models and examples that the folder began with"
         ledger.check_same_file(root / SETTINGS, begins, expected, remedy)
-        chosen = precision.resolve(stage.precision, student, root)
         taught = teacher
-        if teacher is not None and chosen == precision.MIXED:
+        if teacher is not None and stage.precision == precision.MIXED:
             taught = models.with_policy(teacher, "bfloat16")
         answers = functools.partial(training.cached_logits, folder=root / "cache")
         lesson = Lesson(teacher=taught, data=data, teacher_data=data, answers=answers)
         keras.utils.set_random_seed(seed)
-        with precision.training_in(student, chosen) as trained:
+        with precision.training_in(student, stage.precision) as trained:
             fit, projections = build_stage(stage, lesson, trained, seed, origin.layers)
             if teacher is not None:
                 initialise.start_projections(projections, trained, origin, lambda: teacher)

@@ -50,7 +50,7 @@ def stage_data_without_teacher(context: RunContext, name: str) -> Lesson:
 def lesson_of(
     context: RunContext, name: str, stage: config.Stage, teacher: keras.Model | None = None
 ) -> Lesson:
-    """What a student learns from in a stage of a run, whose precision is chosen by now.
+    """What a student learns from in a stage of a run.
 
     `teacher` is another than the run's: one that reads the student's tokens, and is as wide.
     """
@@ -90,13 +90,11 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
             counted = by_width(stage, models.config_of(student.model))
             steps = num_batches(counted, stage_data_without_teacher(context, last), seed)
             trained = _compressing(compressing, student.model, steps)
-        chosen = precision.resolve(stage.precision, trained, folder)
-        stage = stage.model_copy(update={"precision": chosen})
         keras.utils.set_random_seed(seed)
         lesson = lesson_of(context, last, stage, teacher)
         if teacher is not None and "projection" in stage.traits.keys:
             stage = stage.model_copy(update={"projection": "none"})
-        with precision.training_in(trained, chosen) as learner:
+        with precision.training_in(trained, stage.precision) as learner:
             fit, projections = build_stage(stage, lesson, learner, seed, student.origin.layers)
             _start_projections(context, projections, tuple(earlier), seed, stage, student)
             result = fit(folder, f"{'+'.join(stages)} seed {seed}")

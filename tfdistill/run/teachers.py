@@ -354,8 +354,7 @@ def finetune(
         extra=None if answers is None else {TEACHER_LOGITS: answers},
     )
     epochs = settings.num_epochs(train.steps_per_epoch)
-    chosen = precision.resolve(settings.precision, model, folder)
-    with precision.training_in(model, chosen) as trained:
+    with precision.training_in(model, settings.precision) as trained:
         trainer = distillers.LabelTrainer(trained, head=data.task.head, seed=seed)
         if answers is not None:
             teacher = operator.itemgetter(TEACHER_LOGITS)  # they come with each batch

@@ -17,7 +17,7 @@ from tfdistill.data.task_data import TaskData, to_evaluate
 from tfdistill.io import arrays
 from tfdistill.models.layers import layer_of
 from tfdistill.tasks import splitting
-from tfdistill.training import callbacks, optimizers, precision
+from tfdistill.training import callbacks, optimizers
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def fit_linear_head(
     pooled = _PooledStates(model, data.train.encoded)
     head = analysis.fit_head(pooled(), labels, data.task.num_labels)
     if settings.method == "contrastive":
-        trainer = _ContrastiveTrainer(model, data, settings, folder, seed)
+        trainer = _ContrastiveTrainer(model, data, settings, seed)
         tuned, steps = _fit_tuned(trainer, pooled, data, description)
         paired = analysis.paired_difference(data.task, labels, head.unseen, tuned.unseen)
         if paired.difference >= 0:
@@ -139,7 +139,6 @@ class _ContrastiveTrainer:
         model: keras.Model,
         data: TaskData,
         settings: config.FineTuneConfig,
-        folder: pathlib.Path,
         seed: int,
     ):
         self._model, self._rows = model, data.train.encoded
@@ -150,7 +149,7 @@ class _ContrastiveTrainer:
                 models.config_of(model),
                 pooling=head.pooling,
                 normalize=head.normalize,
-                dtype_policy=precision.resolve(settings.precision, model, folder),
+                dtype_policy=settings.precision,
             )
             models.copy_encoder(model, self.encoder)
             layer_of(self.encoder, "word_embeddings").trainable = False

@@ -89,8 +89,7 @@ def pretrain(
     measured = streaming.MappedBatches(
         held_out, masking.Masker(tokenizer, rate=config.mask_rate), _EVALUATION_SEED
     )
-    chosen = precision.resolve(config.precision, student, folder)
-    with precision.training_in(student, chosen) as trained:
+    with precision.training_in(student, config.precision) as trained:
         measure = evaluation.MaskedLmEvaluation(trained, measured)
         trainer = distillers.MaskedLmTrainer(trained, seed=seed)
         trainer.compile(
