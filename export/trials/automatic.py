@@ -75,7 +75,7 @@ def auto(
       >>> card.quantization
       'dynamic_wi8_afp32'
     """
-    order = _order(model, names)
+    order = _order(names)
     _check(max_drop, prefer, measure)
     check_options(options, but=("quantize", "layers", "variants"))
     request = ExportRequest(model, path, **options)
@@ -123,24 +123,14 @@ def _check(max_drop: float, prefer: str, measure: Measure | None) -> None:
         raise errors.ConfigError("\n".join(faults))
 
 
-def _order(model: keras.Model, names: Sequence[str] | None) -> list[Quantization]:
+def _order(names: Sequence[str] | None) -> list[Quantization]:
     """The quantizations from the smallest to the largest; of one size the plainest first."""
     return sorted(
         quantizing.chosen(names),
         key=lambda value: (
             value.bytes_per_weight,
             _PLAINNESS.index(value.method),
-            _least_bytes(model, value),
         ),
-    )
-
-
-def _least_bytes(model: keras.Model, quantization: Quantization) -> float:
-    """Bytes of the weights alone: what no file of that quantization undercuts."""
-    return sum(
-        int(weight.shape.num_elements())
-        * (quantization.bytes_per_weight if len(weight.shape) > 1 else quantization.least_bytes)
-        for weight in model.weights
     )
 
 

@@ -70,23 +70,14 @@ def test_the_files_of_one_result_are_compared(tmp_path, capsys):
     assert cli.main(["compare", path, "--fail-if-slower", "5%"]) == 1
 
 
-def test_another_device_is_refused_or_shown_without_a_verdict(stored, tmp_path, capsys):
+def test_another_device_is_refused(stored, tmp_path, capsys):
     (old,) = stored(old=2.0)
-    assert cli.main(["compare", old, "--other-device"]) == 2
-    assert "--other-device: expected two results" in capsys.readouterr().err
     other = results_of.assembled(
         results_of.repetitions(1.0), device=results_of.HOST.model_copy(update={"id": "c" * 12})
     )
     new = str(result.write_result(other, tmp_path / "new.json"))
     assert cli.main(["compare", old, new]) == 1
-    assert "--other-device" in capsys.readouterr().err
-    assert cli.main(["compare", old, new, "--other-device"]) == 0
-    shown = capsys.readouterr().out
-    assert "another device: no conclusion about the files" in shown
-    assert "faster" not in shown
-    limit = ["--other-device", "--fail-if-slower", "5%"]
-    assert cli.main(["compare", old, new, *limit]) == 2
-    assert "No limit holds from one device to another" in capsys.readouterr().err
+    assert "`tfdistill report OLD NEW` shows both" in capsys.readouterr().err
 
 
 def test_models_and_folders_are_referred_to_benchmark(stored, tmp_path, capsys):

@@ -241,7 +241,7 @@ def test_a_cross_encoder_names_its_function_elsewhere_and_its_prompt_is_refused(
     path.write_text(json.dumps(library))
     assert weights.load_model(folder, "sequence", task_kind="classification").labels
     path.write_text(json.dumps({**library, "prompts": {"q": "query: "}}))
-    with pytest.raises(errors.WeightsError, match="default_prompt_name: expected none"):
+    with pytest.raises(errors.WeightsError, match="no prompt, received 'query: '"):
         weights.load_model(folder, "sequence", task_kind="classification")
 
 

@@ -28,8 +28,6 @@ def _compare_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "new", nargs="?", help="another; without it, the files of the one result are compared"
     )
-    text = "show results of two devices side by side, without comparing the files"
-    options.add_plain(parser, {"--other-device": text})
     gate = parser.add_argument_group("limits, for builds: exit 1 when one is exceeded")
     for example, option, text in (
         ("5%", "slower", "when a case is slower by more than this, and its interval excludes 0"),
@@ -58,15 +56,9 @@ def _compare(args: argparse.Namespace) -> int:
         refuse_undecided=args.fail_if_undecided,
     )
     faults = []
-    if args.other_device and limits.slower is not None:
-        expected, received = "two results of one device", "--other-device"
-        remedy = "No limit holds from one device to another: measure both files on one."
-        faults.append(errors.explain("--fail-if-slower", expected, received, remedy))
     for option in ("fail_if_undecided", "allow_throttled"):
         if getattr(args, option) and limits.slower is None:
             faults.append(errors.explain(options.flag_of(option), "--fail-if-slower too", "none"))
-    if args.other_device and args.new is None:
-        faults.append(errors.explain("--other-device", "two results", "one"))
     if faults:
         raise errors.ConfigError("\n".join(faults))
     for path in map(pathlib.Path, filter(None, (args.old, args.new))):
@@ -82,8 +74,7 @@ def _compare(args: argparse.Namespace) -> int:
     if args.new is None:
         changed = changes.within(old)
     else:
-        new = result.read_result(args.new)
-        changed = changes.between(old, new, devices_may_differ=args.other_device)
+        changed = changes.between(old, result.read_result(args.new))
     shown = comparison_text.as_dict(changed)
     lines = [comparison_text.format_text(changed)]
     ruling = gate.judge(changed, limits)

@@ -122,37 +122,26 @@ def check_problem(checkpoint: Checkpoint, task_kind: str) -> None:
 def _check_cross_encoder(checkpoint: Checkpoint, what: str) -> None:
     """Refuses one of sentence-transformers whose scores are not its logits, or with a prompt."""
     block = checkpoint.raw_config.get("sentence_transformers")
-    library = checkpoint.folder / LIBRARY_FILE
-    described = read_json(library, required=False)
-    places = (
-        (what, "activation_fn", block if isinstance(block, dict) else {}),
-        (what, "sbert_ce_default_activation_function", checkpoint.raw_config),
-        (library, "activation_fn", described),
-    )
-    told = [(f"{path}, {key}", settings[key]) for path, key, settings in places
-            if settings.get(key) is not None]  # fmt: skip
+    described = read_json(checkpoint.folder / LIBRARY_FILE, required=False)
     is_one = isinstance(block, dict) or described.get("model_type") == "CrossEncoder"
+    told = [
+        block.get("activation_fn") if isinstance(block, dict) else None,
+        checkpoint.raw_config.get("sbert_ce_default_activation_function"),
+        described.get("activation_fn"),
+    ]
     outputs = checkpoint.raw_config.get("id2label")
-    if is_one and not told and isinstance(outputs, dict) and len(outputs) == 1:
-        told = [(f"{what}, activation_fn", "none, which is Sigmoid of one output")]
-    for place, function in told:
-        if function != _IDENTITY:
-            raise errors.WeightsError(
-                place,
-                f"{_IDENTITY}: scores that are logits",
-                repr(function),
-                "This cross-encoder's scores are a function of its logits, which no file of ours "
-                "computes. If its logits shall be learnt, write Identity there; for its scores "
-                "give its answers in a file (`--answers`).",
-            )
-    named, prompts = described.get("default_prompt_name"), described.get("prompts")
-    if is_one and named is not None and isinstance(prompts, dict) and prompts.get(str(named)):
+    function = next((name for name in told if name not in (None, _IDENTITY)), None)
+    if is_one and not any(told) and isinstance(outputs, dict) and len(outputs) == 1:
+        function = "none, which is Sigmoid of one output"
+    prompts, named = described.get("prompts"), described.get("default_prompt_name")
+    prompt = prompts.get(str(named)) if is_one and isinstance(prompts, dict) else None
+    if function or prompt:
         raise errors.WeightsError(
-            f"{library}, default_prompt_name",
-            "none",
-            repr(named),
-            "Put the prompt in front of your texts, and remove the setting from a copy of the "
-            "folder.",
+            f"{what} or {LIBRARY_FILE}, activation_fn and default_prompt_name",
+            f"{_IDENTITY}, so that scores are logits, and no prompt",
+            function or repr(prompt),
+            "This cross-encoder's scores are a function of its logits or of another text, which "
+            "no file of ours computes. Give its answers in a file (`--answers`).",
         )
 
 

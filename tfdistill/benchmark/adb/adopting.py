@@ -11,7 +11,6 @@ from typing import Any
 from tfdistill import errors
 from tfdistill.benchmark import result as results
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.backend import name_of
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject, open_all
 from tfdistill.io import files
@@ -101,32 +100,22 @@ def _adopted(path: files.Path, subjects: Sequence[Subject]) -> schema.Result:
 
 def _check_rows(ran: schema.Result, subject: Subject, what: str) -> None:
     """Checks the rows against the file, and against what the app was asked for."""
-    delegates = {row.delegate for row in ran.measurements}
-    if len(delegates) != 1:
+    rows = (*ran.measurements, *ran.answers, *ran.texts)
+    delegates = {row.delegate for row in rows}
+    if len(delegates) != 1 or not ran.measurements:
         raise errors.BenchmarkError(what, "measurements with one delegate", sorted(delegates))
     (delegate,) = delegates
-    lengths = _requested(ran, "lengths") | {row.sequence_length for row in ran.measurements}
-    threads = _requested(ran, "threads") | {row.threads for row in ran.measurements}
+    lengths = {row.sequence_length for row in (*ran.measurements, *ran.answers)}
+    lengths |= _requested(ran, "lengths")
+    threads = _requested(ran, "threads") | {row.threads for row in rows}
     if strange := lengths - {*subject.signatures}:
         expected = f"lengths of {sorted(subject.signatures)}"
         raise errors.BenchmarkError(what, expected, sorted(strange))
-    foreign = {
-        f"answers of {name_of(row)}"
-        for row in ran.answers
-        if row.delegate != delegate or row.sequence_length not in subject.signatures
-    }
-    foreign |= {
-        f"{row.model} from text, {row.threads} thread(s), {row.delegate}"
-        for row in ran.texts
-        if row.delegate != delegate or row.threads not in threads
-    }
     measured = [(row.sequence_length, row.threads) for row in ran.measurements]
     numbers = [row.repetition for row in ran.measurements]
-    if foreign or min(numbers) < 0 or len({*zip(measured, numbers, strict=True)}) < len(measured):
-        one = (
-            f"each repetition once of {ran.models[0].name} at {sorted(lengths)} tokens, {delegate}"
-        )
-        raise errors.BenchmarkError(what, one, "; ".join(sorted(foreign)) or "several repetitions")
+    if min(numbers) < 0 or len({*zip(measured, numbers, strict=True)}) < len(measured):
+        one = f"each repetition once of {ran.models[0].name} at {sorted(lengths)} tokens"
+        raise errors.BenchmarkError(what, one, "several repetitions")
     missing = sorted({(length, n) for length in lengths for n in threads} - {*measured})
     faults = "; ".join(failure.error for failure in ran.failures)
     if missing and not ran.failures:

@@ -84,13 +84,12 @@ class Changes:
     notes: tuple[str, ...]  # sentences that a reader has to know
 
 
-def between(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = False) -> Changes:
+def between(old: schema.Result, new: schema.Result) -> Changes:
     """Compares two results of the same device, case by case; `old` is the baseline.
 
-    If `devices_may_differ`, those of two devices of one kind are shown side by side, and nothing is
-    concluded about which file is faster. Raises BenchmarkError if they have no case in common.
+    Raises BenchmarkError if they have no case in common.
     """
-    same_device = matching.check(old, new, devices_may_differ=devices_may_differ)
+    matching.check(old, new)
     pairs = matching.pair_models(old, new)
     before, after = summaries.by_case(old.measurements), summaries.by_case(new.measurements)
     counterparts = {
@@ -116,9 +115,6 @@ def between(old: schema.Result, new: schema.Result, *, devices_may_differ: bool 
             "Measure both with the same options.",
         )
     new_cases = {row.case for row in rows}
-    if not same_device:
-        reason = "another device: no conclusion about the files"
-        rows = [dataclasses.replace(row, faster=None, reason=reason) for row in rows]
     return Changes(
         old=old,
         new=new,

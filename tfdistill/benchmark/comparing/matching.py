@@ -35,11 +35,8 @@ def other_device(old: schema.Device, new: schema.Device) -> str | None:
     return None
 
 
-def check(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = False) -> bool:
-    """Refuses results that cannot be compared; returns whether they are of the same device.
-
-    Kind and backend must be the same, and the device unless two of one kind are accepted.
-    """
+def check(old: schema.Result, new: schema.Result) -> None:
+    """Refuses results that cannot be compared: kind, backend and device must be the same."""
     if old.kind != new.kind:
         raise errors.BenchmarkError(
             "results",
@@ -55,15 +52,13 @@ def check(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = 
             "They do not time the same thing: measure both with the same one.",
         )
     difference = other_device(old.device, new.device)
-    if difference is not None and not devices_may_differ:
+    if difference is not None:
         raise errors.BenchmarkError(
             "results",
             "two of one device",
             difference,
-            "Measure both files on one device; --other-device shows the figures side by side "
-            "without a verdict.",
+            "Measure both files on one device. `tfdistill report OLD NEW` shows both.",
         )
-    return difference is None
 
 
 def pair_models(old: schema.Result, new: schema.Result) -> dict[str, str]:
