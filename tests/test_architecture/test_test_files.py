@@ -12,6 +12,7 @@ COVERED_BY = {
     "test_architecture/test_seventh_kind.py": "tfdistill/tasks/registry",
     "test_data/test_spans.py": "tfdistill/data/windows",
     "test_core/test_files.py": "tfdistill/io/locks",
+    "test_benchmark_adb/test_device_environment.py": "tfdistill/benchmark/adb/device_backend",
     "test_weights/test_roberta.py": "tfdistill/tokenization/library",
     "test_export/test_quantize_aware.py": "export/checking/carried",
     "test_export/test_keras3.py": "export/targets/keras3_checks",
