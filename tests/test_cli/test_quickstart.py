@@ -161,17 +161,30 @@ def test_words_with_tags_go_the_same_road_and_their_entities_are_counted(inputs,
             text = f"turn the light in the {name} on at {index}"
             span = {"start": 22, "end": 22 + len(name), "label": "ROOM"}
             file.write(json.dumps({"text": text, "spans": [span] * (index % 9 > 0)}) + "\n")
+        for word in "abcdefghijklmnopqrst":  # that nobody annotated
+            file.write(json.dumps({"text": f"go to the hall with {word} now"}) + "\n")
     data = ["--data", str(tmp_path / "homes.jsonl")]
     called = toys.call(distilling(inputs, *data, out=tmp_path / "run"))
     assert called.code == 0, called.told
     for part in (
-        "homes.jsonl: 90 texts",
+        "homes.jsonl: 110 texts",
+        "nobody annotated 20 texts: a student is distilled from 20 of them\n",
+        "split: train 54, dev 18, test 18;",
+        "data: 20 texts without labels",
         "kind: token (entities)",
         "entities: ROOM 80\n",
         "fine-tuned first: it has no head for words",
     ):
         assert part in called.told
     metrics = results.read_result_file(tmp_path / "run" / "metrics.json", results.RunMetrics)
+    # The teacher learns from the others alone, in batches of 16, the student from all, of 32.
+    steps = [
+        int(list(csv.DictReader((tmp_path / "run" / one.csv).read_text().splitlines()))[-1]["step"])
+        for model in metrics.models
+        for one in model.history
+    ]
+    assert steps == [-(-54 // 16), -(-(54 + 20) // 32)] and metrics.num_unlabelled == 20
+    assert "Texts without labels, distilled from" in (tmp_path / "run" / "report.html").read_text()
     assert [row.name for row in metrics.baselines] == ["gazetteer", "linear_tagger"]
     # The first answers an exception, too: the texts with a room that nobody annotated.
     assert [row.metrics["entity_f1"] > 0.85 for row in metrics.baselines] == [True, True]

@@ -291,3 +291,40 @@ def test_a_plain_name_needs_the_kind_and_options_of_other_data_are_refused(tmp_p
             labelled_file.read_labelled_file(tmp_path / "x.txt", "own", kind="token", **more)
     with pytest.raises(errors.ConfigError, match=r"data\.offsets: expected none of texts with"):
         labelled_file.read_labelled_file(write(tmp_path / "x.csv", ROWS), "own", offsets="utf-8")
+
+
+@pytest.mark.parametrize("form", ["spans", "tokens"])
+def test_texts_that_nobody_tagged_are_kept_apart_but_for_those_like_held_out_ones(tmp_path, form):
+    rows = []
+    for words, tags in tagged_rows(form):
+        text, span = " ".join(words), {"start": 4, "end": 4 + len(words[1]), "label": "PER"}
+        spans = {"text": text, "spans": [span]}
+        rows.append(spans if form == "spans" else {"tokens": words, "ner_tags": tags})
+    path = tmp_path / "x.jsonl"
+
+    def read(more):
+        path.write_text("\n".join(map(json.dumps, [*rows, *more])))
+        options = {"promise": True, "similar_together": False}  # the names differ in a number
+        return labelled_file.read_labelled_file(path, "own", **options)
+
+    def bare(text):
+        return {"text": text} if form == "spans" else {"tokens": text.split(" ")}
+
+    plain = read([])
+    assert plain.bare is not None and not len(plain.bare)
+    assert "unlabelled" not in plain.section(tmp_path) and plain.sizes["unlabelled"] == 0
+    held = plain.sets["test"].texts[0]
+    train = plain.sets["train"].texts[0]
+    new = ["who went to Oslo then -", "Ann (in Rio)"]
+    data = read(map(bare, [new[0], f"{held} 9", held, train, new[1], new[0]]))
+    assert {n: part.texts for n, part in data.sets.items()} == {
+        n: part.texts for n, part in plain.sets.items()
+    }
+    assert data.bare.texts == new and data.sizes["unlabelled"] == 2
+    (note,) = (note for note in data.notes if "nobody annotated" in note)
+    assert "annotated 6 texts: a student is distilled from 2 of them, 4 are left out" in note
+    data.write(tmp_path)
+    settings = config.DataConfig(**data.section(tmp_path))
+    again = unlabelled.read_unlabelled(data.task, settings.unlabelled).examples
+    assert again.words == data.bare.words and again.labels is None
+    assert tasks.load_examples(data.task, tmp_path, "train").texts == data.sets["train"].texts

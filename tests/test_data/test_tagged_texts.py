@@ -7,7 +7,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from tfdistill import errors, tasks
+from tfdistill import analysis, errors, tasks
 from tfdistill.data import from_config
 from tfdistill.tasks import tagged_texts
 
@@ -112,7 +112,7 @@ def test_each_form_gives_words_with_tags_and_leaves_out_what_nobody_annotated(
     assert examples.words[0] == ["Anna", "(", "in", "New", "York", ")"]
     assert tags_of(examples)[0] == TAGS
     assert examples.words[1:2] == [["no", "one"]] and tags_of(examples)[1] == ["O", "O"]
-    assert "left out: 1 text(s) that nobody annotated, first line 1" in caplog.text
+    assert "left out: 1 text(s) that nobody annotated, first line 1; `tfdistill d" in caplog.text
     assert ("left out: 1 text(s) without a word" in caplog.text) == ("text" in empty)
     unlabelled = tasks.load_examples(tasks.task("ner"), tmp_path, "train", labelled=False)
     assert unlabelled.words[0] == ["who", "knows"]
@@ -290,3 +290,42 @@ def test_a_long_text_with_many_entities_takes_linear_time(tmp_path):
     row = {"text": "Zoë " * 250_000, "entities": spans}
     examples = load(write(tmp_path / "train.jsonl", [row]).parent)
     assert len(examples.labels[0]) == 250_000 and sum(examples.labels[0] == 1) == len(spans)
+
+
+@pytest.mark.parametrize(
+    "labels, first",
+    [(["PER", "B-PER"], "B-PER"), (["I-X", "B-X", "Y"], "I-X"), (["B-LOC", "I-PER"], "B-LOC")],
+)
+def test_types_that_are_tags_of_a_scheme_are_refused(tmp_path, labels, first):
+    rows = [{"text": "Eva", "entities": [{"start": 0, "end": 3, "label": n}]} for n in labels]
+    path = write(tmp_path / "train.jsonl", rows)
+    line = 2 * labels.index(first) + 1
+    told = f"line {line}: expected the type of an entity, received '{first}'. Write '{first[2:]}'"
+    with pytest.raises(errors.DataError, match=told):
+        load(tmp_path)
+    write(path, [{"text": "Eva is", "entities": [{"start": 0, "end": 3, "label": "B-cell"}]}])
+    assert load(tmp_path).spec.labels == ("O", "B-B-cell", "I-B-cell")
+
+
+def test_the_words_of_a_tool_beside_a_text_with_entities_are_not_the_labels(tmp_path):
+    entities = [{"start": 0, "end": 3, "label": "PER"}]
+    rows = [{"text": "Eva-Mia here", "tokens": ["Eva-Mia", "here"], "entities": entities}]
+    path = write(tmp_path / "train.jsonl", rows)
+    assert tagged_texts.has_entities(path) and load(tmp_path).words[0][0] == "Eva"
+    del rows[0]["entities"]
+    assert not tagged_texts.has_entities(write(path, rows))
+
+
+def test_types_that_differ_in_case_alone_are_a_fault_of_the_data(tmp_path):
+    rows = [
+        {"text": "Eva is", "entities": [{"start": 0, "end": 3, "label": name}]}
+        for name in ("PER", "LOC", "per")
+    ]
+    write(tmp_path / "train.jsonl", rows)
+    examples = load(tmp_path)
+    (fault,) = (
+        fault
+        for fault in analysis.check_data(examples.spec, examples, examples).faults
+        if "'B-PER' (train.jsonl, line 1) and 'B-per' (train.jsonl, line 5)" in fault
+    )
+    assert "expected names that differ" in fault

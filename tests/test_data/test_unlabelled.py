@@ -63,14 +63,47 @@ def test_pairs_come_from_tables_with_both_columns(tmp_path):
         read(tmp_path, "more.txt", "a\n", PAIRS)
 
 
-def test_files_without_texts_and_tasks_over_words_are_refused(tmp_path):
+def test_files_without_texts_and_tasks_over_questions_are_refused(tmp_path):
     with pytest.raises(errors.DataError, match="lines of text"):
         read(tmp_path, "more.txt", " \n\n")
     with pytest.raises(errors.DataError, match="a column 'text'"):
         read(tmp_path, "more.csv", "sentence;id\na;1\n")
+    with pytest.raises(
+        errors.ConfigError, match="a task over texts, pairs or words, received span"
+    ):
+        unlabelled.read_unlabelled(tasks.task("squad"), [])
+
+
+TAGGED = [
+    ({"text": "Eva, in Rio", "entities": [{"start": 0, "end": 3, "label": "X"}]}, ".jsonl"),
+    ({"text": "Eva, in Rio", "answer": "reject", "spans": [[0, 99, "X"]]}, ".json"),
+    ({"data": {"text": "Eva, in Rio"}, "annotations": []}, ".json"),
+    ({"tokens": ["Eva", ",", "in", "Rio"], "ner_tags": ["B-X"]}, ".jsonl"),
+]
+
+
+@pytest.mark.parametrize("row, suffix", TAGGED)
+def test_of_records_the_texts_alone_are_read_whatever_their_annotations(tmp_path, row, suffix):
     spec = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("O", "B-X", "I-X"))
-    with pytest.raises(errors.ConfigError, match="texts or pairs"):
-        unlabelled.read_unlabelled(spec, [])
+    blank = {**row, "tokens": row["tokens"]} if "tokens" in row else {"text": " \t"}
+    rows = [row, blank]
+    content = json.dumps(rows) if suffix == ".json" else "\n".join(map(json.dumps, rows))
+    texts = read(tmp_path, f"more{suffix}", content, spec)
+    words = ["Eva", ",", "in", "Rio"]
+    assert texts.examples.words == [words] * (1 + ("tokens" in row))
+    assert texts.examples.labels is None
+    assert texts.places[0].endswith(f"more{suffix}, line 1")
+
+
+def test_words_without_tags_are_also_in_lines_of_text_and_in_no_table(tmp_path):
+    spec = tasks.TaskSpec("ner", "text", "spans", kind="token", labels=("O", "B-X", "I-X"))
+    texts = read(tmp_path, "more.txt", "Eva, here\n\u200b\n\nin Rio\n", spec)
+    assert texts.examples.words == [["Eva", ",", "here"], ["in", "Rio"]]
+    assert [place.rpartition(", ")[2] for place in texts.places] == ["line 1", "line 4"]
+    for name in ("more.csv", "more.conll"):
+        expected = r"expected records \(.jsonl, .json, .parquet\), or plain text, one a line"
+        with pytest.raises(errors.DataError, match=expected):
+            read(tmp_path, name, "text\nEva\n", spec)
 
 
 def test_text_of_a_held_out_set_is_refused_with_its_number_and_first_line(tmp_path):

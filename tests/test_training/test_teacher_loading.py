@@ -102,6 +102,7 @@ def test_outputs_of_other_heads_are_put_into_order_too():
     np.testing.assert_allclose(tags(FEATURES).numpy(), before[..., [2, 0, 1]], rtol=1e-6)
     with pytest.raises(errors.TeacherError, match="B-Y"):
         training.align_labels(tags, ("B-X", "B-Y", "O"), ner)
+    assert training.label_order(tags, ("O", "I-X", "B-X"), ner) == [0, 2, 1]  # no IOB1
     for scheme, others in (("IO", ("O", "I-X")), ("BILOU", ("O", "B-X", "I-X", "L-X", "U-X"))):
         with pytest.raises(errors.TeacherError, match=f"expected BIO, .* received {scheme}, such"):
             training.label_order(tags, others, ner)

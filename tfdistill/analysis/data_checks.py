@@ -87,7 +87,7 @@ def check_data(
         _check_numbers(train, "training", faults)
     elif task.traits.vectors and set(task.metrics) & set(pair_metrics.SIMILARITY):
         _check_numbers(dev, "development", faults)
-    elif task.traits.row_a_text:
+    elif task.traits.row_a_text or task.traits.tags_words:
         _check_names(task, train, faults)
     if task.traits.many_classes and train.labels is not None:
         bare = np.flatnonzero(~train.labels.any(axis=1))
@@ -144,8 +144,12 @@ def _rows_with(task: TaskSpec, examples: Examples, index: int) -> str:
     name = repr(task.labels[index])
     if examples.labels is None:
         return name
-    several = examples.labels.ndim == 2
-    having = examples.labels[:, index] > 0 if several else examples.labels == index
+    if examples.word_offsets is not None:
+        having = np.array([index in tags for tags in examples.labels])
+    elif examples.labels.ndim == 2:
+        having = examples.labels[:, index] > 0
+    else:
+        having = examples.labels == index
     return f"{name} ({_located(examples, np.flatnonzero(having))})"
 
 

@@ -97,7 +97,7 @@ class QuickstartPlan:
             self.recipe,
             self.teacher,
             None if self.recipe.student.is_teacher else self.student,
-            {name: len(examples) for name, examples in self.data.sets.items()},
+            self.data.sizes,
             self.tokens,
             self._speed[0],
         )

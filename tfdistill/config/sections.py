@@ -136,7 +136,7 @@ class DataConfig(Section):
     unlabelled: tuple[PathText, ...] = described(
         (),
         "texts without labels, which the teacher answers: plain text, one a line, or tables with "
-        "the text columns of the task",
+        "the text columns of the task; of words records whose tags are not read",
     )
     promise_on: PathText | None = described(
         None,

@@ -93,6 +93,7 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
         )
     unread = [] if task.traits.many_classes else ["label_separator"]
     unread += [] if task.layout == "conll" else ["offsets"]
+    unread += ["other"] if task.traits.over_tokens else []
     if not task.traits.decodes_spans:
         unread += ["unanswerable", "null_threshold", "max_answer_length"]
     _check_unread(settings, f"none with a task of kind {task.kind}", *unread)

@@ -25,6 +25,7 @@ from tfdistill.tasks import (
 
 FEW_OF_A_LABEL = 32  # rows, on average: no more are cross-validated, where that is wanted
 PROMISE = "promise"
+_BARE = "unlabelled.jsonl"
 _MOST_LABELS = 12  # that are listed
 _MOST_SIMILAR = 0.02  # share of rows that are like others which a plan does not tell
 _GROUPED = "each is in one set, but for those of over a tenth of the rows or of labels with under 5"
@@ -46,11 +47,18 @@ class LabelledFile:
     promising: str | None = None
     other: pathlib.Path | None = None  # the file of texts of no label
     answered: AnsweredFile | None = None  # where a model answered its texts
+    bare: tasks.Examples | None = None  # texts that nobody tagged, and none like one held out
 
     @property
     def cross_fitted(self) -> bool:
         """Whether nothing was split off."""
         return "dev" not in self.sets
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The examples of each set, and the texts without labels, "unlabelled"."""
+        bare = self.bare or () if self.answered is None else self.answered.bare["unlabelled"]
+        return {**{name: len(part) for name, part in self.sets.items()}, "unlabelled": len(bare)}
 
     @property
     def has_few(self) -> bool:
@@ -106,6 +114,7 @@ class LabelledFile:
             "promise_on": promise_on,
             "other": self.other and str(pathlib.Path(folder) / f"other{self.other.suffix}"),
             **({} if self.answered is None else self.answered.section(folder, promising)),
+            **({"unlabelled": [str(pathlib.Path(folder) / _BARE)]} if self.bare else {}),
             **({"labels": task.labels} if of_file else {}),
             **({"cross_fitted": True, "dev_split": "train"} if self.cross_fitted else {}),
         }
@@ -120,7 +129,8 @@ class LabelledFile:
             shutil.copyfile(self.other, pathlib.Path(folder) / f"other{self.other.suffix}")
         if self.answered is not None:
             self.answered.write(pathlib.Path(folder), self.task, self.other)
-        for name, examples in self.sets.items():
+        bare = {pathlib.Path(_BARE).stem: self.bare} if self.bare else {}
+        for name, examples in {**self.sets, **bare}.items():
             pairs = [] if examples.pairs is None else [examples.pairs]
             header = (self.task.text_column, self.task.pair_column, self.task.label_column)
             named = columns.languages_of(examples) if languages else None
@@ -186,14 +196,17 @@ def read_labelled_file(
         raise errors.ConfigError("data.kind", f"one of {', '.join(kinds)}", kind, remedy)
     path = pathlib.Path(path)
     tagged = kind == labelled_rows.TAGGED or (kind is None and labelled_rows.is_tagged(path))
-    unread = {"pair_column": pair, "label_separator": separator} if tagged else {"offsets": offsets}
+    unread: dict[str, Any] = {"offsets": offsets}
+    if tagged:
+        unread = {"pair_column": pair, "label_separator": separator, "other": other}
     for field, value in unread.items():
         if value is not None:
             expected = f"none of {'words with tags' if tagged else 'texts with labels'}"
-            raise errors.ConfigError(f"data.{field}", expected, repr(value), "Leave it out.")
-    named = (text, pair, label)
+            raise errors.ConfigError(f"data.{field}", expected, f"{value}", "Leave it out.")
+    named, bare = (text, pair, label), None
     if tagged:
-        everything, cells, notes = labelled_rows.read_tagged(path, name, text, label, offsets)
+        options = text, label, offsets
+        everything, cells, notes, bare = labelled_rows.read_tagged(path, name, *options)
     else:
         options = kind, separator, answered
         everything, cells, notes = labelled_rows.read_table(path, name, named, *options)
@@ -259,8 +272,25 @@ def read_labelled_file(
     for part, indices in parts.items():
         sets[part] = everything.select(rows[indices])
         cells_of[part] = [cells[row] for row in rows[indices]]
+    if bare is not None and len(bare):
+        every, bare = len(bare), _apart(bare, sets)
+        left_out = every - len(bare)
+        notes.append(
+            f"nobody annotated {every} texts: a student is distilled from {len(bare)} of them"
+            + f", {left_out} are left out, which others or held-out texts are like" * (left_out > 0)
+        )
     shown = ", ".join(f"{part} {len(examples)}" for part, examples in sets.items())
     notes.append(f"split: {shown}; stratified, no text in two of them, seed {seed}")
     if answered is not None:
         answered = answered.dealt({part: len(examples) for part, examples in sets.items()}, seed)
-    return LabelledFile(task, sets, cells_of, tuple(notes), promising, other, answered)
+    return LabelledFile(task, sets, cells_of, tuple(notes), promising, other, answered, bare)
+
+
+def _apart(bare: tasks.Examples, sets: Mapping[str, tasks.Examples]) -> tasks.Examples:
+    """The texts without tags that are new, each once, and like none of a held-out set."""
+    held_out = [examples for part, examples in sets.items() if part != "train"]
+    numbers, *others = unlabelled.example_numbers(bare, *held_out, similar=True)
+    bare = bare.select(np.flatnonzero(~np.isin(numbers, np.concatenate(others))))
+    places = tuple(map(bare.location, range(len(bare))))
+    further = unlabelled.UnlabelledTexts(bare, places)
+    return unlabelled.select_new(further, sets["train"], {}).examples

@@ -111,8 +111,11 @@ def is_tagged(path: pathlib.Path) -> bool:
 
 def read_tagged(
     path: pathlib.Path, name: str, text: str | None, label: str | None, offsets: str | None
-) -> tuple[tasks.Examples, list[str], list[str]]:
-    """The texts of a file whose words have tags, the tags of each, and what was recognised."""
+) -> tuple[tasks.Examples, list[str], list[str], tasks.Examples]:
+    """The texts of a file whose words have tags, the tags of each, and what was recognised.
+
+    The last are the texts that nobody tagged.
+    """
     usual = tasks.KINDS[TAGGED].usual_columns or ("", "")
     task = tasks.TaskSpec(name, text or usual[0], label or usual[1], kind=TAGGED, offsets=offsets)
     read = task.read_tagged(path)
@@ -122,17 +125,18 @@ def read_tagged(
     metrics = task.traits.metrics_for(first)
     task = dataclasses.replace(task, metrics=metrics, primary_metric="")
     task = task.with_found_labels({*first}, f"{path}")
-    examples, changes = tagged_examples(task, read, path)
+    examples, bare = tagged_examples(task, read, path)
     kind = "word tags" if metrics else "entities"
-    notes = [f"{path.name}: {len(read.texts)} texts", f"kind: {TAGGED} ({kind})", *changes]
+    notes = [f"{path.name}: {len(read.texts)} texts", f"kind: {TAGGED} ({kind})", *read.notes]
     # As the sets are written: with entities where the words are those of the text.
-    pairs = zip(examples.texts, examples.word_offsets or (), strict=True)
+    pairs = zip(read.texts, read.offsets, strict=True)
     same = not metrics and all(np.array_equal(words.find_words(t), places) for t, places in pairs)
     keys = ("text", "entities") if same else ("tokens", "ner_tags")
     task = dataclasses.replace(task, text_column=keys[0], label_column=keys[1], offsets=None)
     assert examples.labels is not None
     cells = [" ".join(task.labels[tag] for tag in tags) for tags in examples.labels]
-    return dataclasses.replace(examples, spec=task), cells, notes
+    examples, bare = (dataclasses.replace(part, spec=task) for part in (examples, bare))
+    return examples, cells, notes, bare
 
 
 def _with_one_separator(task: tasks.TaskSpec, cells: list[str]) -> tuple[tasks.TaskSpec, list[str]]:

@@ -12,8 +12,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks import Examples, TaskSpec, splitting, tables
-from tfdistill.tasks.examples import load_texts
+from tfdistill.tasks import Examples, TaskSpec, splitting, tables, tagged_texts
+from tfdistill.tasks.examples import load_texts, untagged_examples
 
 _log = logging.getLogger(__name__)
 
@@ -50,24 +50,32 @@ class UnlabelledTexts:
 
 
 def read_unlabelled(spec: TaskSpec, paths: Sequence[tables.Path]) -> UnlabelledTexts:
-    """Reads texts without labels, for a task over texts or pairs.
+    """Reads texts without labels, for a task over texts, pairs or words.
 
     A `.tsv`, `.csv` or `.jsonl` file is a table with the text columns of the task; other columns
     are not read. Any other file is plain text, one text a line. Of an embedding task both texts of
-    a pair are texts by themselves, and a table may have the first column alone.
+    a pair are texts by themselves, and a table may have the first column alone. Where words have
+    tags, see `tagged_texts.read_untagged`.
     """
-    if spec.traits.over_tokens:
-        raise errors.ConfigError(
-            f"unlabelled text for task {spec.name!r}", "a task over texts or pairs", spec.kind
-        )
+    if spec.traits.decodes_spans:
+        expected = "a task over texts, pairs or words"
+        raise errors.ConfigError(f"unlabelled text for task {spec.name!r}", expected, spec.kind)
     texts: list[str] = []
     pairs: list[str] = []
     places: list[str] = []
-    if spec.traits.vectors:
-        for read in (load_texts(spec, path) for path in map(pathlib.Path, paths)):
+    words: list[np.ndarray] = []
+    if spec.traits.vectors or spec.traits.tags_words:
+        for path in map(pathlib.Path, paths):
+            read = (
+                load_texts(spec, path)
+                if spec.traits.vectors
+                else untagged_examples(spec, tagged_texts.read_untagged(path, spec), path)
+            )
             texts += read.texts
+            words += read.word_offsets or ()
             places += [f"{read.path}, line {line}" for line in read.lines or ()]
-        return UnlabelledTexts(Examples(spec, texts, None, None), tuple(places))
+        examples = Examples(spec, texts, None, None, word_offsets=words or None)
+        return UnlabelledTexts(examples, tuple(places))
     for path in map(pathlib.Path, paths):
         if path.suffix.lower() in tables.SUFFIXES:
             columns = [name for name in (spec.text_column, spec.pair_column) if name is not None]

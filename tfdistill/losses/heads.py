@@ -171,7 +171,7 @@ class TokenAnswers(AnswerHead):
         """``-log softmax(z)[y]`` of each token, (B, L)."""
         labels = tf.maximum(tf.cast(batch.labels, tf.int32), 0)  # (B, L)
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        return loss, token_weights(batch)
+        return loss, _gold_weights(batch)
 
     def row_weights(self, batch: StepInputs) -> tf.Tensor:
         """(B, L)."""
@@ -180,7 +180,7 @@ class TokenAnswers(AnswerHead):
     def metric_inputs(self, batch: StepInputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """(B L,), (B L, C) and (B L,), weight 0 where there is no label."""
         logits = batch.student["logits"]
-        weight = tf.reshape(token_weights(batch), [-1])
+        weight = tf.reshape(_gold_weights(batch), [-1])
         labels = tf.reshape(tf.maximum(batch.labels, 0), [-1])
         return labels, tf.reshape(logits, [-1, logits.shape[-1]]), weight
 
@@ -225,6 +225,11 @@ class SpanAnswers(AnswerHead):
         rows = span_logits(batch.student["logits"], batch.features["attention_mask"])  # (B, 2, L)
         rows = tf.reshape(rows, [-1, tf.shape(rows)[-1]])  # (2 B, L)
         return tf.reshape(batch.labels, [-1]), rows, tf.repeat(batch.sample_weight, 2)
+
+
+def _gold_weights(batch: StepInputs) -> tf.Tensor:
+    """The weights of the tokens whose label is known, (B, L)."""
+    return batch.mask * tf.cast(tf.greater_equal(batch.labels, 0), tf.float32)
 
 
 def _two_classes(logits: tf.Tensor) -> tf.Tensor:

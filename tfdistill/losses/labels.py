@@ -52,8 +52,8 @@ def gold_loss(
 
     Args:
       batch: Needs `labels` and the student's ``logits``. Labels: sequence (B,), int or float;
-        token int (B, L), `batch.UNLABELLED` where there is none; span int (B, 2), first and
-        last token; multi_label (B, C) of 0 and 1.
+        token int (B, L), below 0 where there is none; span int (B, 2), first and last token;
+        multi_label (B, C) of 0 and 1.
       head: One of `HEADS`.
       class_weights: float (C,), a weight for each class, or None; for a classifier of sequences.
 

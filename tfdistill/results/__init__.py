@@ -237,6 +237,7 @@ class RunMetrics(ResultPart):
     chosen: str | None = None
     exports: tuple[ExportedFile, ...] = ()
     vocabulary: VocabularyCut | None = None  # where it was cut
+    num_unlabelled: int | None = None  # texts without labels that a student was distilled from
     test_metrics: dict[str, dict[str, float | None]] = {}
     test_counts: dict[str, dict[str, int]] = {}  # of entities by role, see `tags.entity_counts`
     caveats: tuple[str, ...] = ()  # what makes its figures doubtful, a sentence each

@@ -237,10 +237,12 @@ def _report(
     tested: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> results.RunMetrics:
     recipe, task = context.recipe, context.data.task
-    described = results.RunTask(
-        name="plain text", kind="pre-training", primary_metric="mlm_accuracy"
+    described, further = (
+        results.RunTask(name="plain text", kind="pre-training", primary_metric="mlm_accuracy"),
+        None,
     )
     if task is not None:
+        further = None if recipe.student.is_teacher else context.data.of_task.unlabelled_examples
         described = results.RunTask(
             name=task.name, kind=task.kind, labels=task.labels, primary_metric=task.primary_metric
         )
@@ -256,6 +258,7 @@ def _report(
         chosen=None if chosen is None else chosen.folder,
         exports=tuple(exports),
         vocabulary=cutting.record_of(context.root),
+        num_unlabelled=None if further is None else len(further),
         **tested,
     )
     results.write_result_file(metrics, context.root / results.METRICS_FILE)

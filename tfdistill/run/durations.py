@@ -99,7 +99,7 @@ def estimate(
     """Estimates the parts of a run of one task, in their order.
 
     The teacher's shape is None where it is known by its answers, the student's where there is none.
-    `rows` are counts of "train", "dev", "test" and, of a recipe that augments, "augmented";
+    `rows` are counts of "train", "dev", "test", "unlabelled" and, where it augments, "augmented";
     `tokens` are the lengths of its texts, (n,); `rate` is the quiet one of `training_rate`. Stages
     on plain text are left out: nobody has counted it.
     """
@@ -161,7 +161,9 @@ def estimate(
             # Variants that begin with the same stages share them.
             ways = [v.stages for v in recipe.variants.values() if name in v.stages]
             ways = {stages_before[: stages_before.index(name)] for stages_before in ways}
-            per_epoch = math.ceil((augmented if stage.augmented else train) / stage.batch_size)
+            texts = augmented if stage.augmented else train
+            texts += 0 if stage.needs_labels() else rows.get("unlabelled", 0)
+            per_epoch = math.ceil(texts / stage.batch_size)
             stage = stages.by_width(stage, student_shape)
             steps = stage.steps or stage.num_epochs(per_epoch) * per_epoch
             asks = teacher if stage.traits.has_teacher else 0.0

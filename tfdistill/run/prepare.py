@@ -148,6 +148,8 @@ def prepare(
     parts: dict[str, str] = {}
     if recipe.teacher.answers is not None:
         pieces = {"training": data.train.encoded, "development": data.dev.encoded}
+        if further is not None and task.traits.tags_words:
+            pieces["unlabelled"] = data.encode(further)
         teacher, further = soft_labels.read_for_run(recipe, train, dev, further, pieces)
         parts["answers"] = teacher.sha256
         if len(teacher.train_examples) < len(train):

@@ -23,7 +23,7 @@ class SoftLabels:
     """A teacher that is known by its soft labels alone. As a function it knows no text."""
 
     # float32 (n, labels), to the training set and then to the unlabelled texts; of words (tokens,
-    # labels), to the pieces of the training set; of an embedding vectors.
+    # labels), to their pieces; of an embedding vectors.
     train: np.ndarray
     # int64, the examples of the training set that are learnt: of an embedding those that have a
     # vector, otherwise all.
@@ -71,14 +71,12 @@ def read_for_run(
     taught, dev_values = values["training"], values["development"]
     rows = examples = np.flatnonzero(answered["development"])
     if spec.traits.over_tokens:
-        taught, dev_values = (
-            _at_pieces(*joined[name], sets[name], encoded[name])
-            for name in ("training", "development")
-        )
-        pieces = encoded["development"]
-        assert pieces.sources is not None
-        rows = np.flatnonzero(np.isin(pieces.sources, examples))
-        dev_values = dev_values[spans(pieces.offsets[rows], pieces.lengths[rows])]
+        at_pieces = {name: _at_pieces(*joined[name], sets[name], encoded[name]) for name in sets}
+        taught, _ = at_pieces.pop("training")
+        for name, (part, rows_of_set) in at_pieces.items():
+            pieces = encoded[name]
+            values[name] = part[spans(pieces.offsets[rows_of_set], pieces.lengths[rows_of_set])]
+        dev_values, rows = values["development"], at_pieces["development"][1]
     elif not embeds:
         assert train.labels is not None
         taught = _with_gold(taught, answered["training"], train.labels, spec)
@@ -125,19 +123,24 @@ def _at_pieces(
     soft: np.ndarray,
     examples: tasks.Examples,
     encoded: batches.EncodedExamples,
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """Soft labels at the pieces that answer for words, float32 (tokens, labels), 0 elsewhere.
 
-    A piece that answers for several words has those of the first.
+    A piece that answers for several words has those of the first. Also returns the rows of pieces
+    of the texts that are answered, int64.
     """
     assert examples.word_offsets is not None
-    assert encoded.word_counts is not None and encoded.word_labels is not None
+    assert encoded.word_counts is not None and encoded.sources is not None
+    rows = np.flatnonzero(answered[encoded.sources])
     answered = np.repeat(answered, [len(words) for words in examples.word_offsets])
-    of_words = _with_gold(soft, answered, encoded.word_labels, examples.spec)
+    gold = encoded.word_labels
+    if gold is None:  # what has no answer is not taken
+        gold = np.zeros(len(answered), np.int32)
+    of_words = _with_gold(soft, answered, gold, examples.spec)
     values, firsts = np.zeros((encoded.num_tokens, soft.shape[1]), np.float32), encoded.word_tokens
     counts = encoded.word_counts[firsts]
     values[firsts] = of_words[np.cumsum(counts) - counts]
-    return values
+    return values, rows
 
 
 def _check_stages(

@@ -123,7 +123,7 @@ class TeacherModels:
         """The logits of a teacher of a stage over a training set, computed once in a run.
 
         Answers in files are those to the training set and the unlabelled texts, in that order; of
-        words and spans those to the tokens of the training set.
+        words and spans those to their tokens.
         Workers of a pipeline find the teacher of the task in the run folder; another one, such as
         a student that teaches the next, answers here.
         """

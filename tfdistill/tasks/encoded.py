@@ -19,6 +19,8 @@ FEATURES: tuple[str, ...] = ("input_ids", "attention_mask", "token_type_ids")
 
 UNLABELLED = -100
 """The label of what has none."""
+UNKNOWN = -1
+"""The label of a token that answers for a word whose tag nobody knows: it is no gold label."""
 
 Truncation = Literal["end", "middle"]
 """The tokens that a text loses if it is too long: its last ones, or those between head and tail."""
@@ -46,7 +48,8 @@ class EncodedExamples:
       offsets: int64 (n + 1,); example i has ``ids[offsets[i]:offsets[i + 1]]``.
       types: uint8 (tokens,), token type of each id.
       labels: (n,) int32 or float32; several at once float32 (n, classes); spans int32 (n, 2), first
-        and last token; with `token_labels` int32 (tokens,), -100 where there is none; or None.
+        and last token; with `token_labels` int32 (tokens,), -100 where there is none and -1 where
+        nobody knows it; or None.
       weights: float32 (n,), sample weights, or None.
       pad_id: The id that pads a batch.
       token_labels: Whether labels belong to tokens.
@@ -137,12 +140,22 @@ class EncodedExamples:
         return self.types[self.offsets[index] : self.offsets[index + 1]]
 
     def followed_by(self, others: EncodedExamples) -> EncodedExamples:
-        """Returns these examples and then others, of texts or pairs, without labels and weights."""
+        """Returns these examples and then others, without labels and weights.
+
+        Of words the labels tell which tokens answer for one; the others are `UNKNOWN` there.
+        """
+        labels, counts = self.labels if self.token_labels else None, others.word_counts
+        if labels is not None:
+            assert counts is not None
+            further = np.where(counts > 0, UNKNOWN, UNLABELLED)
+            labels = np.concatenate([labels, further.astype(labels.dtype)])
         return EncodedExamples(
             ids=np.concatenate([self.ids, others.ids]),
             offsets=np.concatenate([self.offsets, self.offsets[-1] + others.offsets[1:]]),
             types=np.concatenate([self.types, others.types]),
+            labels=labels,
             pad_id=self.pad_id,
+            token_labels=self.token_labels,
         )
 
     def select(self, indices: Sequence[int] | np.ndarray) -> EncodedExamples:

@@ -280,34 +280,38 @@ def _with_labels(spec: TaskSpec, source: Path, path: pathlib.Path, split: str) -
 
 
 def _load_words(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
-    examples, notes = tagged_examples(spec, spec.read_tagged(path), path, labelled=labelled)
-    for note in notes if labelled else ():
+    read = spec.read_tagged(path)
+    if not labelled:
+        return untagged_examples(spec, read, path)
+    examples, bare = tagged_examples(spec, read, path)
+    for note in read.notes:
         _log.info(f"{path}: {note}")
+    if bare.lines:
+        _log.info(
+            f"{path}: left out: {len(bare)} text(s) that nobody annotated, first line "
+            f"{bare.lines[0]}; `tfdistill distill --unlabelled FILE` learns from such texts"
+        )
     return examples
 
 
-def tagged_examples(
-    spec: TaskSpec, read: TaggedTexts, path: pathlib.Path, *, labelled: bool = True
-) -> tuple[Examples, tuple[str, ...]]:
-    """The examples of a file of tagged texts, and what was changed, a sentence each.
-
-    With labels those that nobody tagged are left out.
-    """
+def untagged_examples(spec: TaskSpec, read: TaggedTexts, path: pathlib.Path) -> Examples:
+    """The texts of a file of tagged texts, without their tags."""
     lines = [lines[0] for lines in read.lines]
-    examples = Examples(
-        spec, read.texts, None, None, word_offsets=read.offsets, path=path, lines=lines
-    )
-    if not labelled:
-        return examples, read.notes
-    rows = [row for row, tags in enumerate(read.tags) if tags]
-    gold, notes = np.empty(len(rows), object), read.notes
+    return Examples(spec, read.texts, None, None, word_offsets=read.offsets, path=path, lines=lines)
+
+
+def tagged_examples(
+    spec: TaskSpec, read: TaggedTexts, path: pathlib.Path
+) -> tuple[Examples, Examples]:
+    """The examples of a file of tagged texts, and those that nobody tagged, without labels."""
+    examples, tagged = untagged_examples(spec, read, path), np.array([*map(bool, read.tags)], bool)
+    rows = np.flatnonzero(tagged)
+    gold = np.empty(len(rows), object)
     for index, row in enumerate(rows):
         where = [f"{path}, line {line}" for line in read.lines[row]]
         gold[index] = parse_labels(spec, read.tags[row], where)
-    bare = [line for line, tags in zip(lines, read.tags, strict=True) if not tags]
-    if bare:
-        notes += (f"left out: {len(bare)} text(s) that nobody annotated, first line {bare[0]}",)
-    return dataclasses.replace(examples.select(rows), labels=gold), notes
+    labelled = dataclasses.replace(examples.select(rows), labels=gold)
+    return labelled, examples.select(np.flatnonzero(~tagged))
 
 
 def _load_questions(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks import conll, label_cells, schemes, table_files, words
+from tfdistill.tasks import conll, label_cells, schemes, table_files, tables, words
 
 TaskSpec = Any  # `spec.TaskSpec`, whose module imports this one
 
@@ -91,8 +91,9 @@ def has_entities(path: pathlib.Path) -> bool:
         return False
     rows = [row for _, row in itertools.islice(table_files.read_objects(path), _LOOKED_AT)]
     values = [row[key] for row in rows for key in _KEYS if isinstance(row.get(key), list)]
-    if any(_are_strings(row.get(name)) for row in rows for name in _TOKENS):
-        return any(name in row for row in rows for name in _TAGS)
+    cut = any(_are_strings(row.get(name)) for row in rows for name in _TOKENS)
+    if cut and any(name in row for row in rows for name in _TAGS):
+        return True
     return any(isinstance(item, list | Mapping) for value in values for item in value[:1])
 
 
@@ -103,6 +104,7 @@ def read_records(
     *,
     names: Sequence[str] = (),
     unit: str | None = None,
+    labelled: bool = True,
 ) -> TaggedTexts:
     """Reads the texts of a file with their entities, or words with their tags.
 
@@ -117,12 +119,13 @@ def read_records(
       names: What tags stand for that are numbers.
       unit: The unit of offsets, of `UNITS`; None for characters, and to refuse a file whose offsets
         fit its words better in another one.
+      labelled: Whether some record must have an annotation; otherwise none is read.
 
     Raises:
       DataError: If a record has another form, or an entity that is empty, overlaps another or is
         not in its text.
     """
-    records = _records(path, text_key, label_key, names)
+    records = _records(path, text_key, label_key, names, labelled)
     if unit is None:
         _check_unit(path, [record for record in records if not record.text.isascii()])
     changes: dict[str, list[str]] = {"blanks at edges left out": [], "edges moved out of words": []}
@@ -141,37 +144,61 @@ def read_records(
     return TaggedTexts(texts, offsets, tags, lines, tuple(notes))
 
 
+def read_untagged(path: pathlib.Path, spec: TaskSpec) -> TaggedTexts:
+    """Reads texts alone, as the task's files have their words: records, or a text a line.
+
+    Of records the annotations are not read. Raises DataError if the file is unusable, or a table.
+    """
+    suffix, key = path.suffix.lower(), spec.text_column
+    if suffix in SUFFIXES:
+        text_key = None if key.lstrip("-").isdecimal() else key
+        return read_records(path, text_key, labelled=False)
+    if suffix in (*tables.SUFFIXES, *FILE_SUFFIXES) and suffix != ".txt":
+        expected = f"records ({', '.join(SUFFIXES)}), or plain text, one a line (.txt)"
+        raise errors.DataError(f"unlabelled text {path}", expected, suffix)
+    every = zip(*tables.read_lines(path, key), strict=True)
+    located = [(text, line, words.find_words(text)) for text, line in every]
+    rows = [row for row in located if len(row[2])]
+    texts, offsets = [text for text, _, _ in rows], [places for _, _, places in rows]
+    return TaggedTexts(texts, offsets, [[] for _ in rows], [[n] * len(o) for _, n, o in rows])
+
+
 def records_of(examples: Any) -> Iterator[dict[str, Any]]:
-    """The records of labelled `Examples`: with entities or tags, as their label column says."""
-    spec = examples.spec
-    rows = zip(examples.texts, examples.word_offsets, examples.labels, strict=True)
-    for text, offsets, labels in rows:
-        tags, places = [spec.labels[label] for label in labels], offsets.tolist()
+    """The records of `Examples`: with entities or tags, as their label column says, if labelled."""
+    spec, gold = examples.spec, examples.labels
+    rows = zip(examples.texts, examples.word_offsets, strict=True)
+    for index, (text, offsets) in enumerate(rows):
+        tags = None if gold is None else [spec.labels[label] for label in gold[index]]
+        places = offsets.tolist()
         if spec.label_column in _TAGS:
-            yield {"tokens": [text[a:b] for a, b in places], spec.label_column: tags}
+            row = {"tokens": [text[a:b] for a, b in places]}
+            yield row if tags is None else {**row, spec.label_column: tags}
             continue
-        spans = sorted((begin, end, label) for label, begin, end in conll.entities(tags))
-        yield {
-            spec.text_column: text,
-            spec.label_column: [
-                {"start": places[begin][0], "end": places[end - 1][1], "label": label}
-                for begin, end, label in spans
-            ],
-        }
+        spans = sorted((begin, end, label) for label, begin, end in conll.entities(tags or ()))
+        entities = [
+            {"start": places[begin][0], "end": places[end - 1][1], "label": label}
+            for begin, end, label in spans
+        ]
+        row = {spec.text_column: text}
+        yield row if tags is None else {**row, spec.label_column: entities}
 
 
 def _records(
-    path: pathlib.Path, text_key: str | None, label_key: str | None, names: Sequence[str]
+    path: pathlib.Path,
+    text_key: str | None,
+    label_key: str | None,
+    names: Sequence[str],
+    labelled: bool,
 ) -> list[_Record]:
     rows = [(line, row) for line, row in table_files.read_objects(path) if row]
     usual = (key for _, row in rows for key in _KEYS if isinstance(row.get(key), list))
     key = label_key or next(usual, "entities")
-    annotated = [(line, row) for line, row in rows if row.get(key) is not None]
+    annotated = [(line, row) for line, row in rows if not labelled or row.get(key) is not None]
     if not annotated:
         shown = ", ".join(map(repr, rows[0][1])) if rows else "none"
         raise errors.DataError(f"data file {path}", f"records: {_FORMS}", f"the keys {shown}")
     usual_keys = {name for _, row in annotated for name in row}
-    lists = [row[key] for _, row in annotated if isinstance(row[key], list)]
+    lists = [row[key] for _, row in annotated if isinstance(row.get(key), list)]
     first = next((item for values in lists for item in values[:1]), None)
     named = () if isinstance(first, list | Mapping) else (text_key,) if text_key else _TOKENS
     tokens = next((n for n in named if any(_are_strings(row.get(n)) for _, row in rows)), None)
@@ -184,7 +211,7 @@ def _records(
             raise errors.DataError(where, expected, ", ".join(map(repr, row)), remedy)
         if not isinstance(value, list | None):
             raise errors.DataError(where, f"a list under {key!r}", errors.shortened(repr(value)))
-        if row.get("answer", "accept") != "accept":
+        if not labelled or row.get("answer", "accept") != "accept":
             value = None
         if tokens is not None:
             value = _check_words(where, row.get(tokens), value, names)
@@ -193,12 +220,27 @@ def _records(
             marked, row = _of_label_studio(where, value, row)
             text, value = row.get(text_key or "text"), None
             if not isinstance(text, str) or "\0" in text:
-                received = errors.shortened(repr(text or list(row)))
+                received = errors.shortened(repr(row.get(text_key or "text", list(row))))
                 raise errors.DataError(where, f"a text under {text_key or 'text'!r}", received)
             offsets = words.find_words(text)
             spans = None if marked is None else sorted(_span(where, item) for item in marked)
         records.append(_Record(where, text, offsets, [line] * len(offsets), value, spans))
+    _check_types(records)
     return records
+
+
+def _check_types(records: Sequence[_Record]) -> None:
+    """Refuses types that are tags of a scheme: beside others of the type, or all of several."""
+    first: dict[str, str] = {}
+    for record in records:
+        for span in record.spans or ():
+            first.setdefault(span[2], record.where)
+    tags = [name for name in first if name[:2] in ("B-", "I-") and name[2:]]
+    for name in tags:
+        others = {name[2:], *(begin + name[2:] for begin in ("B-", "I-"))} - {name}
+        if others & {*first} or 1 < len(tags) == len(first):
+            remedy = f"Write {name[2:]!r}: where it begins is said by its offsets."
+            raise errors.DataError(first[name], "the type of an entity", repr(name), remedy)
 
 
 def _check_words(

@@ -169,7 +169,8 @@ def label_order(
     """
     if task.traits.vectors:  # vectors, of any width
         return None
-    scheme = schemes.scheme_of([labels or ()], "the model") if task.traits.over_tokens else ""
+    tags = [[name] for name in labels or ()]  # names alone, in no sentence
+    scheme = schemes.scheme_of(tags, "the model") if task.traits.over_tokens else ""
     if scheme not in ("", schemes.BIO) and "O" in task.labels:
         raise errors.TeacherError(
             f"tags of the model, for {task.name}",

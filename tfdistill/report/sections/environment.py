@@ -22,6 +22,7 @@ def environment(run: RunAnalysis) -> Iterator[Details]:
             ("Task", metrics.task.name),
             ("Labels", ", ".join(metrics.task.labels)),
             ("Exported student", metrics.chosen),
+            ("Texts without labels, distilled from", metrics.num_unlabelled),
             ("Finished", metrics.created),
         ]
     packages = recorded.get("packages")
