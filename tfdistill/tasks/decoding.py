@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -97,30 +98,25 @@ def best_path(scores: np.ndarray, rules: TagRules, bounds: np.ndarray) -> np.nda
     """
     if rules.after.all():
         return scores.argmax(axis=1)
-    after, first, last = (
-        np.where(part, 0.0, -np.inf) for part in (rules.after, rules.first, rules.last)
-    )
-    longest_first = np.argsort(-np.diff(bounds), kind="stable")
-    longest_first = longest_first[np.diff(bounds)[longest_first] > 0]
-    starts, lengths = bounds[longest_first], np.diff(bounds)[longest_first]
-    steps = range(1, int(lengths.max(initial=1)))  # of all texts at once
-    longer = np.searchsorted(-lengths, -np.array(steps, np.int64)).tolist()
+    first, last = (np.where(part, 0.0, -np.inf) for part in (rules.first, rules.last))
+    # The tags that may stand before each; None where all may. Lists take a tenth of NumPy's time.
+    behind = [None if part.all() else np.flatnonzero(part).tolist() for part in rules.after.T]
     scores = np.asarray(scores, np.float64)
-    before = np.zeros(scores.shape, np.int32)
-    tags = np.zeros(len(scores), np.int64)
-    best = first + scores[starts]  # (texts, tags)
-    for step, count in zip(steps, longer, strict=True):
-        sums = best[:count, :, None] + after  # (texts, tags before, tags)
-        words = starts[:count] + step
-        before[words] = sums.argmax(axis=1)
-        best[:count] = sums.max(axis=1) + scores[words]
-    tag = (best + last).argmax(axis=1)
-    for step, count in zip(reversed(steps), reversed(longer), strict=True):
-        words = starts[:count] + step
-        tags[words] = tag[:count]
-        tag[:count] = before[words, tag[:count]]
-    tags[starts] = tag
-    return tags
+    rows, tags = scores.tolist(), []
+    for begin, end in itertools.pairwise(bounds.tolist()):
+        if begin == end:
+            continue
+        best, before = (first + scores[begin]).tolist(), []
+        for row in rows[begin + 1 : end]:
+            top = best.index(max(best))
+            chosen = [top if one is None else max(one, key=best.__getitem__) for one in behind]
+            best = [best[tag] + score for tag, score in zip(chosen, row, strict=True)]
+            before.append(chosen)
+        path = [int(np.argmax(last + best))]
+        for chosen in reversed(before):
+            path.append(chosen[path[-1]])
+        tags += reversed(path)
+    return np.array(tags, np.int64)
 
 
 def path_log_probabilities(
@@ -220,7 +216,7 @@ def entities(scores: np.ndarray, tags: np.ndarray, rules: TagRules, bounds: np.n
     options = _options(tags, rules, bounds)
     logs = path_log_probabilities(scores, tags, rules, bounds)
     sums = np.add.reduceat(np.append(logs, 0.0), np.stack([firsts, ends], 1).ravel())[::2]
-    inside = np.flatnonzero(~np.isin(ends, bounds))
+    inside = np.flatnonzero(bounds[np.searchsorted(bounds, ends)] != ends)
     following = ends[inside]
     stops = _log_sum(scores[following], options[following] & ~rules.continues)
     sums[inside] += stops - _log_sum(scores[following], options[following])

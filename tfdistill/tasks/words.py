@@ -79,7 +79,7 @@ def find_words(text: str) -> np.ndarray:
     row[kinds == _BLANK] = _BLANK
     before = np.append(_BLANK, row[:-1])[: len(row)]
     begins = (kinds == _ALONE) | ((kinds == _MARK) & (before == _BLANK))
-    begins |= np.isin(kinds, (_DIGIT, _LETTER)) & (before != row)
+    begins |= ((kinds == _DIGIT) | (kinds == _LETTER)) & (before != row)
     starts = places[begins]
     cuts = np.append(places[begins | (kinds == _BLANK)], len(kinds))
     ends = cuts[np.searchsorted(cuts, starts, side="right")]
