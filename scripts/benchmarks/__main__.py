@@ -15,7 +15,7 @@ from tfdistill import errors
 
 KINDS = ("training", "inference")
 # These only run when they are named: one needs other runtimes, one an earlier checkout.
-EXTRA = ("peers", "quickstart")
+EXTRA = ("peers", "quickstart", "tagging")
 
 
 def parser() -> argparse.ArgumentParser:
