@@ -431,4 +431,12 @@ class MeasureActivityTest : ScreenTest() {
         assertFalse(folder.isDirectory)
         assertEquals(0, models.open)
     }
+
+    @Test
+    fun `a runtime that ends with an error is a failure with its reason`() {
+        models.during = { throw UnsatisfiedLinkError("no symbol in the library") }
+        val shown = measured().get().shown()
+        assertTrue(shown, "no symbol in the library" in shown)
+        assertEquals(BenchmarkState(1, "failed", 0, 0, "no symbol in the library"), lastState())
+    }
 }

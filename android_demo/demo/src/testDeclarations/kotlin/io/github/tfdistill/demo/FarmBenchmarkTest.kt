@@ -9,6 +9,8 @@ import io.github.tfdistill.benchmark.Services
 import io.github.tfdistill.text.Toys
 import java.io.File
 import java.time.Duration
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.TimeUnit
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertNull
 import org.junit.Assert.assertThrows
@@ -30,7 +32,7 @@ class FarmBenchmarkTest {
     private val models = FakeModels()
 
     private fun measure(vararg arguments: Pair<String, String>) {
-        application.services = Services(Toys, models, runtimeVersion = { "9.9" })
+        application.services = Services(Toys, models, runtimeVersion = ::version)
         val bundle = Bundle()
         for ((key, value) in arguments) bundle.putString(key, value)
         InstrumentationRegistry.registerInstance(
@@ -40,6 +42,24 @@ class FarmBenchmarkTest {
         FarmBenchmark().measuresEachBundle()
     }
 
+    /**
+     * Asked by the worker after the last inference: the screen has to be drawn then, too. A frame
+     * that waits for the clock would hold back what the worker tells the main thread.
+     */
+    private fun version(): String {
+        val main = Looper.getMainLooper()
+        val model = application.screens.measure
+        repeat(2) { number ->
+            val shown = CountDownLatch(1)
+            Handler(main).post {
+                model.listener?.invoke(model.state.copy(finished = number))
+                shown.countDown()
+            }
+            if (!shown.await(DRAWN_S, TimeUnit.SECONDS)) main.thread.interrupt()
+        }
+        return "9.9"
+    }
+
     private fun result(number: Int) =
         BenchmarkResult.read(File(folder, "farm-$number.json").readText())
 
@@ -47,10 +67,9 @@ class FarmBenchmarkTest {
 
     @Test
     fun `each bundle leaves a result where farms collect files`() {
-        models.during = {
-            ShadowChoreographer.setPaused(true) // else a frame that is drawn turns the clock
-            ShadowSystemClock.advanceBy(Duration.ofNanos(1_500_000))
-        }
+        ShadowChoreographer.setFrameDelay(Duration.ZERO) // else a frame turns the clock
+        models.answersAll = true
+        models.during = { ShadowSystemClock.advanceBy(Duration.ofNanos(1_500_000)) }
         measure(
             *short,
             *arrayOf("repetitions" to "2", "threads" to "1,2", "warmup" to "2"),
@@ -64,9 +83,7 @@ class FarmBenchmarkTest {
         assertEquals(List(4) { "farm-$it.json" }, folder.list()?.sorted())
         for (result in results) {
             val rows = result.measurements
-            // The runtime knows the golden examples alone.
-            val others = result.failures.filterNot { it.what.startsWith("texts of ") }
-            assertEquals(emptyList<Any>(), others)
+            assertEquals(emptyList<Any>(), result.failures)
             assertEquals(
                 8,
                 rows.map { Triple(it.sequenceLength, it.threads, it.repetition) }.toSet().size,
@@ -109,5 +126,9 @@ class FarmBenchmarkTest {
             assertThrows(AssertionError::class.java) { measure("bundle" to "pairs-float32") }
         assertTrue("$error", "app in the foreground: expected" in error.message.orEmpty())
         assertNull(folder.list())
+    }
+
+    private companion object {
+        const val DRAWN_S = 60L
     }
 }
