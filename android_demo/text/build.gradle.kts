@@ -19,6 +19,10 @@ kotlin {
     compilerOptions {
         jvmTarget = JvmTarget.JVM_17
         freeCompilerArgs.add("-Xjdk-release=17") // methods of a later JDK are not on phones
+        // What invokedynamic links at its first call a JVM that starts pays for.
+        freeCompilerArgs.addAll(
+            listOf("-Xlambdas=class", "-Xsam-conversions=class", "-Xstring-concat=inline")
+        )
         allWarningsAsErrors = true
     }
 }

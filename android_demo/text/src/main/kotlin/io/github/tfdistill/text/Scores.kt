@@ -5,7 +5,7 @@ import kotlin.math.abs
 /** The scores of pieces, as a tokenizer.json has them. */
 internal object Scores {
     /**
-     * Reads a number, to the same double as `toDouble`.
+     * Reads the number that stands in [text], to the same double as `toDouble`.
      *
      * Nearly all scores are float32 by origin, in the 17 digits of a double, which `toDouble` takes
      * long for. The float32 next to a number is the double as well if they differ by less than half
@@ -15,16 +15,17 @@ internal object Scores {
      *
      * @throws NumberFormatException if it is none, or not finite
      */
-    fun parse(number: String): Double {
+    fun parse(text: ByteArray, from: Int, to: Int): Double {
         var digits = 0L
         var power = 0L // of the digits behind the point
-        var isPlain = number.length < MOST_CHARS
-        for ((index, letter) in number.withIndex()) {
-            if (letter in '0'..'9') {
-                digits = 10 * digits + (letter - '0')
+        var isPlain = to - from < MOST_CHARS
+        for (index in from until to) {
+            val letter = text[index].toInt()
+            if (letter in '0'.code..'9'.code) {
+                digits = 10 * digits + (letter - '0'.code)
                 power *= 10
-            } else if (letter == '.' && power == 0L) power = 1
-            else if (letter != '-' || index > 0) isPlain = false
+            } else if (letter == '.'.code && power == 0L) power = 1
+            else if (letter != '-'.code || index > from) isPlain = false
         }
         if (isPlain && power > 0) {
             val about = digits.toDouble() / power
@@ -35,9 +36,10 @@ internal object Scores {
             val isClose = abs(near - about) < 4 * Math.ulp(about) && shift in 0..62
             // Below a power of two doubles are closer together.
             if (isClose && difference < power shr 30 && whole != 1L shl 23) {
-                return if (number[0] == '-') -near.toDouble() else near.toDouble()
+                return if (text[from].toInt() == '-'.code) -near.toDouble() else near.toDouble()
             }
         }
+        val number = String(text, from, to - from, Charsets.UTF_8)
         val score = number.toDouble()
         return if (score.isFinite()) score else throw NumberFormatException(number)
     }

@@ -1,7 +1,6 @@
 package io.github.tfdistill.text
 
 import java.util.Base64
-import java.util.Locale
 import kotlinx.serialization.SerialName
 import kotlinx.serialization.Serializable
 import kotlinx.serialization.builtins.serializer
@@ -33,7 +32,7 @@ internal class UnigramFile(
     private fun check(vocabulary: Vocabulary) {
         expect("normalizer", TABLE, normalizer)
         expect("pre_tokenizer", STEPS, preTokenizer)
-        expect("model", MODEL.format(Locale.ROOT, vocabulary.unknownId), model)
+        expect("model", MODEL.replace("%d", "${vocabulary.unknownId}"), model)
         for (token in addedTokens) {
             val isPiece = token.id == vocabulary.id(token.content)
             if (isPiece && token.isPlain) continue
@@ -66,14 +65,14 @@ internal class UnigramFile(
             }
 
         private fun tokenizer(reader: PieceReader, record: TokenizerRecord): UnigramTokenizer {
-            reader.takePieces()
             val table = reader.takeTable()
+            reader.takePieces()
             val file = BundleJson.decode("tokenizer.json", reader.rest(), serializer())
             val vocabulary = Vocabulary(reader.tokens, SPECIAL)
             file.check(vocabulary)
             return UnigramTokenizer(
                 vocabulary,
-                reader.scores.toDoubleArray(),
+                reader.scores.copyOf(vocabulary.size),
                 CharsMap(Base64.getDecoder().decode(table)),
                 file.addedTokens,
                 record.truncation,
@@ -89,12 +88,23 @@ internal class UnigramFile(
     }
 }
 
-/** Reads what is nearly all of a file, the pieces and the table, without a tree of it. */
-private class PieceReader(content: ByteArray) {
-    private var text = String(content, Charsets.ISO_8859_1) // its bytes: few are of letters
+/**
+ * Reads what is nearly all of a file, the pieces and the table, without a tree of it.
+ *
+ * Most apps do so once, in code that is not compiled yet: few calls for each byte.
+ */
+private class PieceReader(private var content: ByteArray) {
     private var at = 0
     val tokens = ArrayList<String>()
-    val scores = ArrayList<Double>()
+    var scores = DoubleArray(1 shl 10)
+        private set
+
+    /** Takes the table of the normalisation out of the file, as it is there. */
+    fun takeTable(): ByteArray {
+        val begin = find("\"precompiled_charsmap\"", '"')
+        while (content[at] != QUOTE) at++
+        return content.copyOfRange(begin, at).also { take(begin) }
+    }
 
     /** Takes the pieces and their scores out of the file. */
     fun takePieces() {
@@ -103,62 +113,79 @@ private class PieceReader(content: ByteArray) {
             do {
                 next('[')
                 next('"')
-                tokens += string()
+                val token = string()
                 next(',')
-                val end = text.indexOf(']', at)
-                scores += Scores.parse(text.substring(at, end).trim())
-                at = end + 1
+                if (tokens.size == scores.size) scores = scores.copyOf(2 * scores.size)
+                scores[tokens.size] = score()
+                tokens += token
+                next(']')
             } while (isNext(','))
             next(']')
         }
-        take(begin, at - 1)
-    }
-
-    /** Takes the table of the normalisation out of the file, as it is there. */
-    fun takeTable(): String {
-        val begin = find("\"precompiled_charsmap\"", '"')
-        val table = text.substring(begin, text.indexOf('"', begin))
-        take(begin, begin + table.length)
-        return table
+        at--
+        take(begin)
     }
 
     /** The file without what was taken. */
-    fun rest(): String = decoded(text)
+    fun rest(): String = Vocabulary.decode(content)
 
-    private fun take(begin: Int, end: Int) {
-        text = StringBuilder(text).delete(begin, end).toString()
+    private fun take(begin: Int) {
+        content = content.copyOf(begin) + content.copyOfRange(at, content.size)
     }
 
-    private fun decoded(bytes: String) = Vocabulary.decode(bytes.toByteArray(Charsets.ISO_8859_1))
-
     private fun find(key: String, bracket: Char): Int {
-        at = text.indexOf(key) + key.length
+        at = String(content, Charsets.ISO_8859_1).indexOf(key) + key.length
         next(':')
         next(bracket)
         return at
     }
 
     private fun string(): String {
-        var end = text.indexOf('"', at)
-        while (text[end - 1] == '\\' && isEscaped(end)) end = text.indexOf('"', end + 1)
-        val raw = text.substring(at, end)
+        val bytes = content
+        var end = at
+        var isPlain = true
+        while (bytes[end] != QUOTE) {
+            if (bytes[end++] != BACKSLASH) continue
+            isPlain = false
+            end++
+        }
+        val begin = at
         at = end + 1
-        if ('\\' !in raw) return decoded(raw)
-        return BundleJson.decode("vocab", decoded("\"$raw\""), String.serializer())
+        if (isPlain) return Vocabulary.decode(bytes.copyOfRange(begin, end))
+        val raw = Vocabulary.decode(bytes.copyOfRange(begin - 1, at))
+        return BundleJson.decode("vocab", raw, String.serializer())
     }
 
-    private fun isEscaped(quote: Int) =
-        text.substring(at, quote).takeLastWhile { it == '\\' }.length % 2 > 0
+    private fun score(): Double {
+        skipBlanks()
+        val bytes = content
+        val begin = at
+        var end = begin
+        while (bytes[end] > BLANK && bytes[end] != BRACKET) end++
+        at = end
+        return Scores.parse(bytes, begin, end)
+    }
 
     private fun next(letter: Char) {
-        require(isNext(letter)) { "'$letter' after ${tokens.size} pieces" }
+        if (!isNext(letter)) throw IllegalArgumentException("'$letter' after ${tokens.size} pieces")
     }
 
     private fun isNext(letter: Char): Boolean {
-        while (at < text.length && text[at] <= ' ') at++
-        val isIt = at < text.length && text[at] == letter
-        if (isIt) at++
-        return isIt
+        skipBlanks()
+        if (at == content.size || content[at] != letter.code.toByte()) return false
+        at++
+        return true
+    }
+
+    private fun skipBlanks() {
+        while (at < content.size && content[at] in 0..BLANK) at++
+    }
+
+    private companion object {
+        const val QUOTE = '"'.code.toByte()
+        const val BACKSLASH = '\\'.code.toByte()
+        const val BRACKET = ']'.code.toByte()
+        const val BLANK = ' '.code.toByte()
     }
 }
 

@@ -18,11 +18,16 @@ public class Vocabulary internal constructor(tokens: List<String>, special: List
     public val size: Int
         get() = ends.size
 
+    /** Chars of the longest token. */
+    internal var longest: Int = 0
+        private set
+
     init {
         val all = StringBuilder()
         for ((id, token) in tokens.withIndex()) {
             all.append(token)
             ends[id] = all.length
+            if (token.length > longest) longest = token.length
         }
         text = all.toString()
         for ((id, token) in tokens.withIndex()) {
@@ -49,9 +54,6 @@ public class Vocabulary internal constructor(tokens: List<String>, special: List
 
     /** Id of the token that ends every text. */
     public val sepId: Int = idOf(special[3])
-
-    /** Chars of the longest token. */
-    internal val longest: Int = ends.indices.maxOfOrNull { ends[it] - start(it) } ?: 0
 
     /** The token with an id. */
     public fun token(id: Int): String = text.substring(start(id), ends[id])
