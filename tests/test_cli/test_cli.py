@@ -130,6 +130,16 @@ def test_doctor_goes_on_where_nothing_temporary_can_be_written(monkeypatch, caps
     assert {"devices", "disk"} <= states.keys()
 
 
+def test_doctor_says_what_to_do_where_a_package_is_missing(monkeypatch, capsys):
+    def absent(*_: object) -> None:
+        raise ImportError("tensorflow: expected the package, received none")
+
+    monkeypatch.setattr("tfdistill.models.preset", absent)
+    assert cli.main(["doctor"]) == 1
+    fault = "FAIL export: tensorflow: expected the package, received none"
+    assert f"{fault}  (install the packages that are missing above)" in capsys.readouterr().out
+
+
 @pytest.fixture
 def seen(monkeypatch):
     """Ends each work of `run` where it would begin; lists what it was asked for."""

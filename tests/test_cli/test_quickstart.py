@@ -557,8 +557,8 @@ def test_a_size_is_filled_in_four_bits_and_a_run_that_is_continued_keeps_its_for
     recipe_of, monkeypatch
 ):
     shape = models.preset("minilm_6l_384d").replace(vocab_size=5000)
-    sets = {"train": range(99), "dev": range(20), "test": range(20)}
-    data = types.SimpleNamespace(task=synthetic.TASK, sets=sets)
+    sizes = {"train": 99, "dev": 20, "test": 20}
+    data = types.SimpleNamespace(task=synthetic.TASK, sizes=sizes)
     drafted = quickstart_plan.QuickstartPlan(data, recipe_of(), {}, (), shape, np.full(99, 8))
     args = types.SimpleNamespace(
         answers=None, student=None, latency_ms=None, size_mb=5.0, max_minutes=None,
@@ -582,8 +582,8 @@ def test_a_file_of_more_than_9_mb_may_shrink_its_table_and_a_run_that_is_continu
     recipe_of, monkeypatch
 ):
     shape = models.preset("minilm_6l_384d")
-    sets = {"train": range(99), "dev": range(20), "test": range(20)}
-    data = types.SimpleNamespace(task=synthetic.TASK, sets=sets, cross_fitted=False)
+    sizes = {"train": 99, "dev": 20, "test": 20}
+    data = types.SimpleNamespace(task=synthetic.TASK, sizes=sizes, cross_fitted=False)
 
     def planned(vocab_size, earlier_run=None, **changes):
         teacher = shape.replace(vocab_size=vocab_size)

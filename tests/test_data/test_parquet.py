@@ -166,7 +166,6 @@ def test_small_files_that_unpack_to_huge_tables_are_refused(tmp_path, monkeypatc
 
 NUM_ROWS = 60
 UNWRITABLE = {
-    "int and str": [7] + ["a7"] * (NUM_ROWS - 1),
     "Interval": pandas.cut(range(NUM_ROWS), 3),
     "object": [object()] * NUM_ROWS,
     "dict": [{}] * NUM_ROWS,
@@ -178,6 +177,13 @@ UNWRITABLE = {
 def frame_with(**cells):
     texts = [f"sentence number {index} of many" for index in range(NUM_ROWS)]
     return pandas.DataFrame({"text": texts, "label": ["good", "bad"] * (NUM_ROWS // 2), **cells})
+
+
+def test_numbers_among_texts_are_text(tmp_path):
+    frame = frame_with(source=[7, None, *["a7"] * (NUM_ROWS - 3), 1.5])
+    rows = parquet.read_parquet(parquet.path_of(frame, tmp_path))
+    assert [rows[index]["source"] for index in (0, 1, 2, -1)] == ["7", None, "a7", "1.5"]
+    assert frame["source"][0] == 7
 
 
 @pytest.mark.parametrize("types", UNWRITABLE)

@@ -412,7 +412,7 @@ def test_a_cased_vocabulary_is_read_as_its_folder_says(folder, begin):
     assert data.tokenizer.lower_case is False
 
 
-def test_a_column_that_nobody_reads_may_hold_anything(begin):
+def test_numbers_among_the_texts_of_a_column_are_texts(begin):
     begin("classification")
     frame = pandas.read_csv("my-data.csv")
     expected = tfdistill.load_data(frame, tokenizer="teacher")

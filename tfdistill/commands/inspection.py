@@ -26,6 +26,7 @@ _PACKAGES = {  # package -> its version, and what is imported of it
     "ai-edge-litert": ("2.", "ai_edge_litert.interpreter"),
     "numpy": ("2.", "numpy"),
 }
+_PACKAGES_FIRST = "install the packages that are missing above"
 _LEAST_FREE_BYTES = 2_000_000_000
 
 
@@ -156,7 +157,7 @@ def _doctor(args: argparse.Namespace) -> int:
     good = all(check["ok"] for check in checks)
     lines = [
         f"{'ok  ' if check['ok'] else 'FAIL'} {check['name']}: {check['found']}"
-        + ("" if check["ok"] else f"  ({check['remedy']})")
+        + (f"  ({check['remedy']})" if check["remedy"] and not check["ok"] else "")
         for check in checks
     ]
     base.show({"ok": good, "checks": checks}, as_json=args.json, lines=lines)
@@ -188,10 +189,12 @@ def _litert() -> dict[str, Any]:
         with files.temporary_folder("doctor") as folder:
             card = export.to_tflite(model, f"{folder}/model.tflite", lengths=(8,))
         state = f"a file of {card.model.size_bytes} bytes that agrees with its model"
-    except (errors.TfdistillError, ImportError) as error:
-        return _check("export", False, error, "see the error")
+    except ImportError as error:
+        return _check("export", False, error, _PACKAGES_FIRST)
+    except errors.TfdistillError as error:  # which says what to do
+        return _check("export", False, error, "")
     except OSError as error:  # the folder of temporary files is full, or cannot be written
-        return _check("export", False, errors.explain_os_error(error), "see the error, or TMPDIR")
+        return _check("export", False, errors.explain_os_error(error), "free it, or set TMPDIR")
     return _check("export", True, state, "")
 
 
@@ -200,8 +203,10 @@ def _devices() -> dict[str, Any]:
         from tfdistill.training import strategies
 
         worker = cluster.this_worker()
-    except (errors.ConfigError, ImportError) as error:
-        return _check("devices", False, error, "see the error")
+    except ImportError as error:
+        return _check("devices", False, error, _PACKAGES_FIRST)
+    except errors.ConfigError as error:
+        return _check("devices", False, error, "")
     # `choose` would wait for the other workers.
     names = strategies.devices_here() if worker else strategies.devices_of(strategies.choose())
     gpus = sum("GPU" in name for name in names)

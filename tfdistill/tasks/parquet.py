@@ -43,8 +43,11 @@ def path_of(table: files.Path | Frame, folder: pathlib.Path) -> files.Path:
 
         path = folder / "data.parquet"
         try:
-            table.to_parquet(str(path))
-        except (pyarrow.ArrowException, *_FAULTS) as fault:
+            try:
+                table.to_parquet(str(path))
+            except pyarrow.ArrowException:
+                _with_text(table).to_parquet(str(path))
+        except (pyarrow.ArrowException, AttributeError, *_FAULTS) as fault:
             expected = "columns that Parquet can hold, each of one type and with its own name"
             remedy = "Convert such a column, as by frame[NAME].astype(str), or leave it out."
             raise errors.DataError("path", expected, fault, remedy) from None
@@ -55,6 +58,16 @@ def path_of(table: files.Path | Frame, folder: pathlib.Path) -> files.Path:
         "path", "a path, a pandas DataFrame or a Dataset of Hugging Face", type(table).__name__,
         "Of a DatasetDict take one split.",
     )  # fmt: skip
+
+
+def _with_text(frame: Any) -> Frame:
+    """A DataFrame whose numbers are text in the columns that hold text, too."""
+    frame = frame.copy()
+    for name in frame.columns:
+        types = {*map(type, frame[name].dropna())}
+        if str in types and types <= {str, int, float, bool}:
+            frame[name] = frame[name].map(str, na_action="ignore")
+    return frame
 
 
 def read_names(path: pathlib.Path) -> list[str]:
