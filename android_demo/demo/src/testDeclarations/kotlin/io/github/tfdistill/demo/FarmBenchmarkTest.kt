@@ -9,8 +9,6 @@ import io.github.tfdistill.benchmark.Services
 import io.github.tfdistill.text.Toys
 import java.io.File
 import java.time.Duration
-import java.util.concurrent.CountDownLatch
-import java.util.concurrent.TimeUnit
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertNull
 import org.junit.Assert.assertThrows
@@ -43,20 +41,12 @@ class FarmBenchmarkTest {
     }
 
     /**
-     * Asked by the worker after the last inference: the screen has to be drawn then, too. A frame
-     * that waits for the clock would hold back what the worker tells the main thread.
+     * Asked by the worker after the last inference: a frame that waits for the clock would hold
+     * back what the worker tells the main thread from then on.
      */
     private fun version(): String {
-        val main = Looper.getMainLooper()
-        val model = application.screens.measure
-        repeat(2) { number ->
-            val shown = CountDownLatch(1)
-            Handler(main).post {
-                model.listener?.invoke(model.state.copy(finished = number))
-                shown.countDown()
-            }
-            if (!shown.await(DRAWN_S, TimeUnit.SECONDS)) main.thread.interrupt()
-        }
+        ShadowChoreographer.setPaused(false)
+        ShadowSystemClock.advanceBy(Duration.ofSeconds(1))
         return "9.9"
     }
 
@@ -67,9 +57,11 @@ class FarmBenchmarkTest {
 
     @Test
     fun `each bundle leaves a result where farms collect files`() {
-        ShadowChoreographer.setFrameDelay(Duration.ZERO) // else a frame turns the clock
         models.answersAll = true
-        models.during = { ShadowSystemClock.advanceBy(Duration.ofNanos(1_500_000)) }
+        models.during = {
+            ShadowChoreographer.setPaused(true) // else a frame that is drawn turns the clock
+            ShadowSystemClock.advanceBy(Duration.ofNanos(1_500_000))
+        }
         measure(
             *short,
             *arrayOf("repetitions" to "2", "threads" to "1,2", "warmup" to "2"),
@@ -126,9 +118,5 @@ class FarmBenchmarkTest {
             assertThrows(AssertionError::class.java) { measure("bundle" to "pairs-float32") }
         assertTrue("$error", "app in the foreground: expected" in error.message.orEmpty())
         assertNull(folder.list())
-    }
-
-    private companion object {
-        const val DRAWN_S = 60L
     }
 }
