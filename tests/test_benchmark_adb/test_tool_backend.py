@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -100,7 +99,7 @@ def test_the_command_writes_a_result_for_each_phone_and_fails_with_a_failure(
     daemons = [phone("Pixel_8", ro__serialno="A"), phone("Pixel_9", ro__serialno="B")]
     strike(daemons[0], "no accelerator")
     model, out = str(tflite_files / "fast.tflite"), tmp_path / "phones.json"
-    command = ["benchmark", model, "--device", "adb", "--binary", binary.source, "--out", str(out)]
+    command = ["benchmark", model, "--device", "adb", "--binary", str(binary), "--out", str(out)]
     command += ["--delegates", "gpu,xnnpack", "--lengths", "8", "--repetitions", "1", "--runs", "6"]
     command += ["--min-seconds", "0", "--warmup", "1", "--serial", daemons[0].serial]
     assert cli.main([*command, "--serial", daemons[1].serial, "--json"]) == 1
@@ -115,4 +114,4 @@ def test_the_command_writes_a_result_for_each_phone_and_fails_with_a_failure(
 
 
 def adb_sha256(binary):
-    return hashlib.sha256(pathlib.Path(binary.source).read_bytes()).hexdigest()
+    return hashlib.sha256(binary.read_bytes()).hexdigest()
