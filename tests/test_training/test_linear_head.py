@@ -126,9 +126,7 @@ def test_an_encoder_learns_pairs_of_rows_and_rows_left_out_were_not_seen(folder,
     again = weights.load_model(
         folder / "bert", "sequence", num_labels=3, new_head=True, pooled=True
     )
-    trainer = linear_head._ContrastiveTrainer(
-        again.model, data, config.FineTuneConfig(**STEPS), tmp_path, 0
-    )
+    trainer = linear_head._ContrastiveTrainer(again.model, data, config.FineTuneConfig(**STEPS), 0)
     assert not trainer._distiller.drops
     trainer.fit(np.flatnonzero(~fold), "")
     vectors = linear_head._PooledStates(again.model, data.train.encoded)()
