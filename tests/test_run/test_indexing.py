@@ -57,11 +57,11 @@ def test_the_index_has_the_vectors_that_the_file_gives(export, questions, indexe
     assert index.card.checks.mean_cosine_error < 1e-4
 
 
-def test_repetitions_what_looks_the_same_and_what_is_cut_are_named(export, questions):
+def test_repetitions_what_looks_the_same_and_what_is_cut_are_named(export, questions, tmp_path):
     rows = index_rows.read_rows(questions, "q", "a")
     last = rows.lines[-1]
     encoder = indexing.open_encoder(str(export))
-    _, notes = indexing.build(rows, encoder, export / "search", overwrite=True)
+    _, notes = indexing.build(rows, encoder, tmp_path / "search")
     assert notes[:2] == (
         f"left out, repeated: line {last - 2} as line 2",
         f"the same to the model: line {last - 1} as line 3",
