@@ -23,7 +23,6 @@ Requested = Callable[[keras.Model, Tokenizer], ExportRequest]
 
 TABLE = "word_embeddings"
 _IN_4_BITS = ("dynamic_wi4_afp32_block32", "dynamic_wi4_afp32")  # the second for any width
-_IN_BLOCKS, _ROWS = 32, 8  # ranks are multiples: of a block of 4 bits, of what kernels take at once
 _SCALE = 12  # bytes for each row of a table with scales of its own, zero point included
 _A_LAYER = 6000  # bytes of the operators and scales of a layer in each signature, at least
 
@@ -61,14 +60,10 @@ STEPS = (
 )
 """The steps of `fit_size`, the least lossy first; of factors and fewer words it measures which."""
 
-GOAL_STEPS = (STEPS[0], SizeStep("word table in two factors", factorised=True))
-"""The steps that keep format and tokens: every runtime reads the file that read it before."""
 
-
-def ranks(model: keras.Model, *, in_8_bits: bool = False) -> list[int | None]:
+def ranks(model: keras.Model) -> list[int | None]:
     """The ranks of two factors, descending; None alone where the model has one table."""
-    multiple = _ROWS if in_8_bits else _IN_BLOCKS
-    high = factorisation.ranks(models.config_of(model).hidden_size, multiple)
+    high = factorisation.ranks(models.config_of(model).hidden_size)
     return [*high] if high and compress.can_factorise(model) else [None]
 
 

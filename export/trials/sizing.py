@@ -24,7 +24,7 @@ from ..conversion import quantize as quantizing
 from ..model import heads
 from ..targets.tflite import refuse_weak
 from . import size_steps
-from .size_steps import GOAL_STEPS, STEPS, Requested, SizeStep, SmallerModel, SmallerModels
+from .size_steps import STEPS, Requested, SizeStep, SmallerModel, SmallerModels
 from .trial import ROUNDING, Trials, drop_faults, trials
 
 _log = logging.getLogger(__name__)
@@ -123,8 +123,9 @@ def fit_size(
       max_drop: The most that the metric may fall.
       or_nearest: Whether the nearest file is written where none fits and is accurate enough: of
         those that fit the most accurate, else the smallest.
-      surely: Whether only `GOAL_STEPS` are tried, and only a file is accurate enough of whose two
-        factors the development texts rule out (`analysis.least_change`) that they cost `max_drop`.
+      surely: Whether only a file is accurate enough of whose smaller table of words the development
+        texts rule out (`analysis.least_change`) that it costs `max_drop`. Only the table is stored
+        in 4 bits then.
 
     Raises:
       ConfigError: If an argument is not valid.
@@ -214,13 +215,13 @@ class _SizeSearch:
         self.candidates: list[_Candidate] = []
         self._answered: dict[tuple[int | None, int], tuple[prepare.ExportPlan, np.ndarray]] = {}
         self._max_drop, self._task = max_drop, task
-        self._surely, self._steps = surely, GOAL_STEPS if surely else STEPS
+        self._surely, self._steps = surely, STEPS[:-1] if surely else STEPS
         self._allowed = agreement.allowed_drop(max_drop, heads.num_scored(plan.examples), None)
         self._trials, self._whole = tried, whole.replace(lengths=plan.lengths)
         counts = vocabulary.count_pieces(corpus, tokenizer)
         self._num_words = models.config_of(whole.model).vocab_size
         self._needed = len(vocabulary.choose_tokens(counts, tokenizer))
-        self._ranks = size_steps.ranks(whole.model, in_8_bits=surely)
+        self._ranks = size_steps.ranks(whole.model)
         self._limit, self._overhead = 1e6 * size_mb, size_steps.usual_overhead(whole)
         self._per_token = plan.head.per_token
         texts_of = [*texts.texts, *(texts.pairs or ())]

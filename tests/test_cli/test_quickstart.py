@@ -578,29 +578,50 @@ def test_a_size_is_filled_in_four_bits_and_a_run_that_is_continued_keeps_its_for
     assert again.recipe.stages == planned.recipe.stages
 
 
+def plan_without_budget(recipe, teacher, earlier_run=None, **changes):
+    """The plan for a teacher whose usual student is `pruned:layers=3,ffn=768`."""
+    sizes = {"train": 99, "dev": 20, "test": 20}
+    data = types.SimpleNamespace(task=synthetic.TASK, sizes=sizes, cross_fitted=False)
+    plain = recipe.model_dump(mode="json")
+    training = {name: plain[name] for name in ("stages", "variants")}
+    draft = quickstart_plan.QuickstartPlan(
+        data, recipe, training, (), teacher, np.full(99, 8), **changes
+    ).with_student("pruned:layers=3,ffn=768", "student: a part")
+    args = types.SimpleNamespace(
+        answers=None, student=None, latency_ms=None, size_mb=None, max_minutes=None,
+        teacher="x", device="host", serial=None, binary=None,
+    )  # fmt: skip
+    return quickstart_plan.within(draft, args, earlier_run)
+
+
 def test_a_file_of_more_than_9_mb_may_shrink_its_table_and_a_run_that_is_continued_too(
     recipe_of, monkeypatch
 ):
     shape = models.preset("minilm_6l_384d")
-    sizes = {"train": 99, "dev": 20, "test": 20}
-    data = types.SimpleNamespace(task=synthetic.TASK, sizes=sizes, cross_fitted=False)
-
-    def planned(vocab_size, earlier_run=None, **changes):
-        teacher = shape.replace(vocab_size=vocab_size)
-        draft = quickstart_plan.QuickstartPlan(
-            data, recipe_of(), recipe_of().model_dump(mode="json"), (), teacher, np.full(99, 8)
-        ).with_student("pruned:layers=3,ffn=768", "student: a part")
-        args = {"answers": None, "student": None, "latency_ms": None, "size_mb": None, **changes}
-        args = types.SimpleNamespace(max_minutes=None, **args)
-        return quickstart_plan.within(draft, args, earlier_run)
-
-    large = planned(30522)
+    large = plan_without_budget(recipe_of(), shape)
     assert large.size_bytes > 15e6 and large.recipe.export.goal_mb == 9
-    assert any("two factors, if the development set shows" in note for note in large.notes)
-    assert planned(10_000).recipe.export.goal_mb is None
+    assert any("smaller, if the development set shows" in note for note in large.notes)
+    few_words = plan_without_budget(recipe_of(), shape.replace(vocab_size=10_000))
+    assert few_words.recipe.export.goal_mb is None
     monkeypatch.setattr(config, "saved_recipe", lambda folder: large.recipe)
-    again = planned(30522, pathlib.Path("run"))
+    again = plan_without_budget(recipe_of(), shape, pathlib.Path("run"))
     assert again.recipe.export == large.recipe.export
+
+
+def test_where_nobody_names_a_student_it_is_the_largest_part_in_9_mb(recipe_of):
+    shape = models.preset("minilm_6l_384d")
+    usual = plan_without_budget(recipe_of(), shape, is_open=True)
+    assert usual.recipe.export.quantize == "dynamic_wi4_afp32_block32"
+    assert usual.recipe.export.goal_mb == 9 and usual.recipe.stages["joint"].compress.bits == 4
+    student = usual.student
+    assert (student.num_layers, student.hidden_size, student.intermediate_size) == (6, 384, 1152)
+    # of 119,547 words no part as deep and as wide as the usual one fits
+    large = plan_without_budget(recipe_of(), shape.replace(vocab_size=119_547), is_open=True)
+    assert large.student.num_layers >= 3 and large.student.hidden_size == 384
+    assert large.recipe.export.goal_mb == 18
+    in_8_bits = recipe_of(set=["stages.joint.compress.method=quantize"])
+    trained = plan_without_budget(in_8_bits, shape, is_open=True)
+    assert trained.recipe.export.quantize == "dynamic_wi8_afp32"
 
 
 def test_a_run_with_a_budget_is_continued_from_wherever_it_ended(inputs, tmp_path, began):

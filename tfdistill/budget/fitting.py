@@ -69,6 +69,7 @@ def largest_in(
     lengths: Sequence[int],
     quantize: str,
     least_table: Callable[[models.EncoderConfig, str], float] = costs.small_table_bytes,
+    at_least: models.EncoderConfig | None = None,
     threads: int = 1,
     head: str = "sequence",
     convert: measuring.Convert | None = None,
@@ -76,9 +77,10 @@ def largest_in(
     """The part of a teacher that is worth most in a quantization.
 
     Sizes follow from the shapes, each with the smallest table of words, whose bytes `least_table`
-    gives for a shape and a quantization. Latencies are measured, with random weights, at the
-    longest length: the largest shape that should keep the budget first, then the largest by that
-    measurement, until one keeps it. If none does, the ConfigError names the nearest.
+    gives for a shape and a quantization; none has fewer layers or is narrower than `at_least`.
+    Latencies are measured, with random weights, at the longest length: the largest shape that
+    should keep the budget first, then the largest by that measurement, until one keeps it. If none
+    does, the ConfigError names the nearest.
     """
 
     def smallest(shape: models.EncoderConfig) -> float:
@@ -86,6 +88,9 @@ def largest_in(
         return rest + least_table(shape, quantize)
 
     every, length = shapes.ladder(teacher, quantize), max(lengths)
+    if at_least is not None:
+        depth, width = at_least.num_layers, at_least.hidden_size
+        every = [c for c in every if c.config.num_layers >= depth and c.config.hidden_size >= width]
     sizes = {candidate.name: smallest(candidate.config) for candidate in every}
     small_enough = [c for c in every if size_mb is None or sizes[c.name] <= 1e6 * size_mb]
     if not small_enough:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import math
 import operator
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +61,7 @@ class QuickstartPlan:
     tokens: np.ndarray
     cut: CutVocabulary | None = None
     latency_ms: float | None = None  # of the student, where that was measured
+    is_open: bool = False  # whether nobody named student, format, size or time
 
     def with_student(
         self, preset: str, note: str, latency_ms: float | None = None
@@ -130,6 +132,12 @@ class QuickstartPlan:
             whole = costs.file_bytes(shape, lengths, quantize)
         return whole - costs.table_bytes(shape, quantize)
 
+    @property
+    def least_table(self) -> Callable[[models.EncoderConfig, str], float]:
+        """Gives the bytes of the smallest word table for a shape and a quantization."""
+        table = None if self.cut is None else self.cut.table
+        return costs.small_table_bytes if table is None else table.least_bytes
+
     def lines(self) -> list[str]:
         """The page for a terminal."""
         shape, size_bytes, (_, load) = self.student, self.size_bytes, self._speed
@@ -198,7 +206,7 @@ class QuickstartPlan:
 
 _IN_4_BITS = "dynamic_wi4_afp32_block32"
 _FORMATS = ("quantize", "also_quantize", "goal_mb")
-_GOAL_MB = 9.0  # of a file whose size nobody named
+_GOALS_MB = (9.0, 18.0, 36.0)  # of a file whose size nobody named: the first that can be
 _FEWEST_STEPS = 100  # of a student that is worth its run
 _JOINT = "joint"
 _AS_IN_THE_FILE = {
@@ -215,7 +223,7 @@ def within(
         plan = plan.changed(f"size: at most {args.size_mb:g} MB", {"export.size_mb": args.size_mb})
     if earlier_run is not None:
         return _as_before(plan, earlier_run)
-    plan = _with_goal(_fit_words(_fit_student(plan, args)))
+    plan = _fit_words(_with_goal(_fit_student(plan, args)))
     return bound_steps(plan, plan.parts, args.max_minutes)
 
 
@@ -240,10 +248,10 @@ def _as_before(plan: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
 
 
 def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPlan:
-    if args.answers or args.student or (args.latency_ms is None and args.size_mb is None):
+    is_named = args.latency_ms is not None or args.size_mb is not None
+    if args.answers or args.student or not (is_named or plan.is_open):
         return plan
     from tfdistill.budget import fitting
-    from tfdistill.run import durations
 
     if args.latency_ms is not None:
         print("measuring students with random weights, to keep the budget", file=sys.stderr)
@@ -254,25 +262,35 @@ def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPl
             "--latency-ms, --size-mb", "a BERT, TinyBERT or DistilBERT to cut a student out of",
             f"{args.teacher}", "Name the student with --student.",
         )  # fmt: skip
-    lengths = durations.file_lengths(recipe, plan.tokens, teacher)
-    within, least_table = "within the budget", costs.small_table_bytes
-    if plan.cut is not None and plan.cut.table is not None:
-        least_table = plan.cut.table.least_bytes
-        within += f" beside a word table of at least {word_tables.LEAST_DB:g} dB"
     formats = [recipe.export.quantize]
-    if args.size_mb is not None and teacher.hidden_size % 32 == teacher.intermediate_size % 32 == 0:
-        formats.append(_IN_4_BITS)
-    chosen, latency_ms, quantize = fitting.largest(
+    stage = recipe.stages.get(_JOINT)
+    in_blocks = teacher.hidden_size % 32 == teacher.intermediate_size % 32 == 0
+    if in_blocks and (args.size_mb is not None or stage is None or stage.compress is None):
+        formats += [_IN_4_BITS]
+    fit = functools.partial(
+        fitting.largest,
         teacher,
         latency_ms=args.latency_ms,
-        size_mb=args.size_mb,
         measure=measurement_options.measurer(args),
-        lengths=lengths,
+        lengths=durations.file_lengths(recipe, plan.tokens, teacher),
         formats=formats,
-        least_table=least_table,
+        least_table=plan.least_table,
         threads=min(recipe.benchmark.threads),
         head=models.head_for(plan.data.task.head, 2).kind,
     )
+    within = "within the budget"
+    if is_named:
+        chosen, latency_ms, quantize = fit(size_mb=args.size_mb)
+    else:
+        for size_mb in _GOALS_MB:
+            with contextlib.suppress(errors.ConfigError):  # no part of the usual depth and width
+                chosen, latency_ms, quantize = fit(size_mb=size_mb, at_least=plan.student)
+                within = f"in {size_mb:g} MB"
+                break
+        else:
+            return plan
+    if plan.cut is not None and plan.cut.table is not None:
+        within += f" beside a word table of at least {word_tables.LEAST_DB:g} dB"
     if quantize != recipe.export.quantize:
         note = f"format: {quantize}, which holds more of the teacher and needs LiteRT 2.1 or later"
         plan = plan.changed(note, {"export.quantize": quantize, "export.also_quantize": [quantize]})
@@ -280,6 +298,7 @@ def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPl
         note = f"student: the teacher itself, which is {within}"
         return plan.with_student(config.TEACHER, note, latency_ms)
     note = f"student: {chosen.part}, the largest part of the teacher {within}"
+    note += "" if is_named else "; --latency-ms, --size-mb and --student choose others"
     plan = plan.with_student(str(chosen.part), note, latency_ms)
     stage = plan.recipe.stages.get(_JOINT)
     if quantize != _IN_4_BITS or stage is None or stage.precision == "mixed_bfloat16":
@@ -294,13 +313,15 @@ def _with_goal(plan: QuickstartPlan) -> QuickstartPlan:
     """Lets a large table of words shrink where the development set shows that it costs little."""
     export, traits, size_bytes = plan.recipe.export, plan.data.task.traits, plan.size_bytes
     bounded = export.size_mb or export.variants or plan.data.cross_fitted or traits.over_tokens
-    if bounded or size_bytes is None or size_bytes <= 1e6 * _GOAL_MB:
+    if bounded or size_bytes is None or size_bytes <= 1e6 * _GOALS_MB[0]:
         return plan
+    least = (plan.bytes_but_words + plan.least_table(plan.student, export.quantize)) / 1e6
+    goal = next((goal for goal in _GOALS_MB if least <= goal), _GOALS_MB[0])
     note = (
-        f"file: {_GOAL_MB:g} MB, its word table in two factors, if the development set shows that "
-        "they cost less than a point; else as large as said below"
+        f"file: {goal:g} MB, its word table smaller, if the development set shows that this costs "
+        "less than a point; else as large as said below"
     )
-    return plan.changed(note, {"export.goal_mb": _GOAL_MB})
+    return plan.changed(note, {"export.goal_mb": goal})
 
 
 def _fit_words(plan: QuickstartPlan) -> QuickstartPlan:
@@ -311,8 +332,9 @@ def _fit_words(plan: QuickstartPlan) -> QuickstartPlan:
     if cut is None:
         return plan
     bounded: dict[str, int] = {}
-    if cut.table is not None and export.size_mb is not None:
-        room = 1e6 * export.size_mb - plan.bytes_but_words
+    most = export.size_mb or export.goal_mb
+    if cut.table is not None and most is not None:
+        room = 1e6 * most - plan.bytes_but_words
         form = cut.table.fit(shape, room, export.quantize)
         num = cut.table.least if form is None else form.num_pieces
         bounded = {"data.cut.vocab_size": num} if num < len(cut.choice.ids) else {}

@@ -162,15 +162,18 @@ def make_plan(
         "also_quantize": () if data.cross_fitted else (recipe.export.quantize,),
         "fallback": () if recipe.export.variants else (_CLOSEST,),
     }
-    missing = {key: usual[key] for key in usual.keys() - recipe.export.model_fields_set}
+    named_in_export = recipe.export.model_fields_set
+    missing = {key: usual[key] for key in usual.keys() - named_in_export}
     recipe = recipe.model_copy(update={"export": recipe.export.model_copy(update=missing)})
     plain = recipe.model_dump(mode="json")
     training = {name: plain[name] for name in ("stages", "variants")}
+    is_open = not (args.student or args.answers or args.latency_ms or data.cross_fitted)
+    is_open &= not {"quantize", "variants"} & named_in_export
     cut = None
     if recipe.data.cut is not None:
         from tfdistill.run import cutting
 
-        of_train, bounded = cutting.texts_of(data.sets["train"]), args.size_mb is not None
+        of_train, bounded = cutting.texts_of(data.sets["train"]), is_open or args.size_mb is not None
         cut = _cut(recipe.data.cut, tokenizer, of_train, checkpoint, bounded=bounded)
         shape = shape.replace(vocab_size=len(cut.choice.ids))
     teacher_shape = None if args.answers else shape
@@ -184,6 +187,7 @@ def make_plan(
         why = "the teacher itself, which is as small already; --student names another"
     else:
         why = f"{chosen}, chosen by the shape of the teacher"
+        draft = dataclasses.replace(draft, is_open=is_open and chosen != _USUAL_PRESET)
     return draft.with_student(chosen, f"student: {why}")
 
 

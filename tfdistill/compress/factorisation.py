@@ -21,13 +21,13 @@ def can_factorise(model: keras.Model) -> bool:
     return single and config.family != "electra"  # which widens after the positions
 
 
-def ranks(width: int, multiple: int = _BLOCK) -> list[int]:
+def ranks(width: int) -> list[int]:
     """The ranks of two factors that a smaller file may have, descending: multiples of a block.
 
     Lower ones than a third of the width cost more than fewer words.
     """
-    highest = multiple * ((width - 1) // multiple)
-    return [rank for rank in range(highest, 0, -multiple) if 3 * rank >= width]
+    highest = _BLOCK * ((width - 1) // _BLOCK)
+    return [rank for rank in range(highest, 0, -_BLOCK) if 3 * rank >= width]
 
 
 def factorise(model: keras.Model, rank: int, counts: np.ndarray | None = None) -> keras.Model:

@@ -336,8 +336,8 @@ class ExportConfig(Section):
     it differs too far. `variants` are files of the student for other devices, in one manifest.
     Where the student's file in `quantize` differs too far, `export.auto` takes the smallest of
     `fallback` that does not; of a quantization-aware student its float weights. `size_mb`:
-    `export.fit_size` makes the file. `goal_mb`: its word table has two factors where the
-    development texts show that these cost less than a point. What they take stands for `quantize`
+    `export.fit_size` makes the file. `goal_mb`: its word table is smaller where the
+    development texts show that this costs less than a point. What they take stands for `quantize`
     in `also_quantize`, too.
     """
 
