@@ -42,13 +42,14 @@ def test_answers_of_a_set_are_found_by_its_texts(tmp_path):
     write(tmp_path / "other.txt", ["five"])
     values = {"task": "own", "dir": str(tmp_path), "text_column": "text", "label_column": "label"}
     values |= {"kind": "classification", "model_answers": {"abstains": "unsure"}}
+    values |= {"other": str(tmp_path / "other.txt"), "promise_on": str(tmp_path / "promise.csv")}
     settings = config.parse_section(config.DataConfig, values, source="test", place="data")
     task = from_config.task_of(settings, tmp_path)
     promise = from_config.promise_examples(
         str(tmp_path / "promise.csv"),
         task,
         [tasks.load_examples(task, tmp_path, "train")] * 2,
-        str(tmp_path / "other.txt"),
+        settings,
     )
     assert promise.texts == ["one", "two", "three", "four", "five"]
     read = model_answers.read_model_answers(settings, promise)
@@ -69,3 +70,37 @@ def test_answers_of_a_set_are_found_by_its_texts(tmp_path):
     write(fresh, ['{"text": "two", "answer": "yes"}'])
     with pytest.raises(errors.DataError, match="a column 'model_answer', received none"):
         model_answers.read_model_answers(settings, promise, fresh)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        lambda text, label: {"text": text, "probabilities": {label: 0.8, "maybe": 0.2}},
+        lambda text, label: {
+            "text": text,
+            **{f"probabilities.{name}": 0.1 for name in ("yes", "no", "maybe")},
+            f"probabilities.{label.strip('.').lower()}": 0.8 if label != "unsure" else 0.7,
+            "probabilities.unsure": 0.0 if label != "unsure" else 0.7,
+        },
+        lambda text, label: {"text": text, "label": label, "score": 0.8},
+    ],
+)
+def test_newer_answers_and_promise_rows_have_the_forms_that_were_learnt_from(row, tmp_path):
+    train = [f"a text {n},{'yes' if n % 2 else 'no'}" for n in range(60)]
+    write(tmp_path / "train.csv", ["text,label", *train])
+    values = {"task": "own", "dir": str(tmp_path), "text_column": "text", "label_column": "label"}
+    values |= {"kind": "classification", "labels": ["no", "yes", "maybe"]}
+    values["model_answers"] = {"abstains": "unsure"}
+    settings = config.parse_section(config.DataConfig, values, source="test", place="data")
+    task = from_config.task_of(settings, tmp_path)
+    answers = {"one box": "yes", "two trees": "no", "three": "unsure", "four cars": "Yes."}
+    path = tmp_path / "promise.jsonl"
+    rows = [row(text, label) for text, label in answers.items()]
+    write(path, map(json.dumps, [*rows, {**dict.fromkeys(rows[0]), "text": "five"}]))
+    used = [tasks.load_examples(task, tmp_path, "train")] * 2
+    promise = from_config.promise_examples(str(path), task, used, settings)
+    assert promise.texts == ["one box", "two trees", "four cars", "three"]
+    assert promise.labels.tolist() == [1, 0, 1, -100]
+    texts = tasks.Examples(task, [*answers, "five"], None, None)
+    read = model_answers.read_model_answers(settings, texts, path)
+    assert read.classes.tolist() == [1, 0, answer_cells.ABSTAINED, 1, -1]

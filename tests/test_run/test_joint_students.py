@@ -214,7 +214,7 @@ def test_rate_and_steps_follow_from_the_width_unless_they_are_named(shape, rate,
     assert stages.by_width(named, shape) == named
 
 
-def test_a_student_near_its_teacher_takes_smaller_steps(monkeypatch):
+def test_a_student_near_its_teacher_takes_smaller_and_fewer_steps(monkeypatch):
     random = np.random.default_rng(0)
     answers = {"teacher": random.normal(size=(20, 3)) * (1, 2, 3)}
     answers["student"] = answers["teacher"] + random.normal(size=(20, 3)) / 2
@@ -232,13 +232,20 @@ def test_a_student_near_its_teacher_takes_smaller_steps(monkeypatch):
             varied += (answers["teacher"][row, column] - mean) ** 2
             missed += (answers["teacher"][row, column] - answers["student"][row, column]) ** 2
 
-    def rate(layers=(0,), **named):
+    def resolved(layers=(0,), **named):
         stage = config.new_stage("joint", temperature=1.0, **named)
-        return stages._resolved(stage, lesson, student, layers).learning_rate
+        return stages._resolved(stage, lesson, student, layers)
+
+    def rate(layers=(0,), **named):
+        return resolved(layers, **named).learning_rate
 
     assert rate() == pytest.approx(3e-4 * (3 * missed / varied) ** 2) and rate() < 2e-4
     assert rate(learning_rate=2e-4) == 2e-4 and rate(layers=None) == 3e-4
     assert rate(compress={"method": "quantize"}) == 3e-4  # which changes the student first
+    assert resolved().min_steps == 1000
+    errors_made = answers["student"] - answers["teacher"]
+    answers["student"] = answers["teacher"] + errors_made * np.sqrt(0.03 * varied / missed)
+    assert resolved().min_steps == 250 and resolved(min_steps=700).min_steps == 700
 
 
 def test_layers_are_chosen_in_one_place_alone(data_dir):

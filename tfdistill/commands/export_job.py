@@ -128,8 +128,7 @@ class Job:
             remedy = "Name the task of MODEL with --task."
             raise errors.ConfigError("promise_on", "a task", "none", remedy)
         used = prepare.texts_used(self.settings, self.folder)
-        named = self.promise_on, self.task, used, self.settings.other
-        rows = from_config.promise_examples(*named)
+        rows = from_config.promise_examples(self.promise_on, self.task, used, self.settings)
         if rows is None:
             return None, None
         answers = model_answers.read_model_answers(self.settings, rows)

@@ -219,16 +219,16 @@ def _plan(
 
 def _answered(args: argparse.Namespace) -> AnsweredFile | None:
     """What a model answered, where the file holds that."""
-    from tfdistill.data import answered_file
+    from tfdistill.data import answered_file, model_answers
 
     fields = {key: v for key, v in options.section_of(args, "data.model_answers").items() if v}
     declared, labels = config.ModelAnswersConfig(**fields), options.names(args.labels)
-    if args.kind in (None, answered_file.KIND):
+    if args.kind in (None, model_answers.KIND):
         columns = (args.text_column, args.pair_column, args.label_column)
         return answered_file.read_answered_file(pathlib.Path(args.data), columns, declared, labels)
     if fields or labels:
         flag = options.flag_of(next(iter(fields), "labels"))
-        raise errors.ConfigError(f"{flag} with --kind", answered_file.KIND, args.kind)
+        raise errors.ConfigError(f"{flag} with --kind", model_answers.KIND, args.kind)
     return None
 
 

@@ -292,7 +292,9 @@ def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPl
     if plan.cut is not None and plan.cut.table is not None:
         within += f" beside a word table of at least {word_tables.LEAST_DB:g} dB"
     if quantize != recipe.export.quantize:
-        note = f"format: {quantize}, which holds more of the teacher and needs LiteRT 2.1.2 or later"
+        note = (
+            f"format: {quantize}, which holds more of the teacher; it needs LiteRT 2.1.2 or later"
+        )
         plan = plan.changed(note, {"export.quantize": quantize, "export.also_quantize": [quantize]})
     if chosen.config == teacher:
         note = f"student: the teacher itself, which is {within}"

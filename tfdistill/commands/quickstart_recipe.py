@@ -173,7 +173,8 @@ def make_plan(
     if recipe.data.cut is not None:
         from tfdistill.run import cutting
 
-        of_train, bounded = cutting.texts_of(data.sets["train"]), is_open or args.size_mb is not None
+        of_train = cutting.texts_of(data.sets["train"])
+        bounded = is_open or args.size_mb is not None
         cut = _cut(recipe.data.cut, tokenizer, of_train, checkpoint, bounded=bounded)
         shape = shape.replace(vocab_size=len(cut.choice.ids))
     teacher_shape = None if args.answers else shape

@@ -11,7 +11,17 @@ import numpy as np
 
 from tfdistill import config, errors, tasks
 from tfdistill.data import columns, soft_label_values, soft_labels, unlabelled
-from tfdistill.data.model_answers import ABSTAINED_SUFFIX, ANSWER, COUNT, GOLD, counts_of
+from tfdistill.data.model_answers import (
+    ABSTAINED_SUFFIX,
+    ANSWER,
+    COUNT,
+    GOLD,
+    LABEL,
+    PROBABILITIES,
+    SCORE,
+    counts_of,
+    read_shares,
+)
 from tfdistill.io import files
 from tfdistill.tasks import splitting, table_files, tables
 from tfdistill.tasks.answer_cells import (
@@ -24,10 +34,9 @@ from tfdistill.tasks.answer_cells import (
 )
 from tfdistill.tasks.label_kinds import label_order
 
-KIND = "classification"
 NOTES = "model_answers.json"
 """Beside the sets: what the file of the answers held, a sentence each."""
-_PROBABILITIES, _LABEL, _SCORE, _BY = "probabilities", "label", "score", "answered_by"
+_BY = "answered_by"
 _UNLABELLED, _OTHER = "unlabelled", "other"
 _LISTED = 10  # answers in a remedy
 _SURE = 0.999  # probability: an answer of more is no soft one
@@ -60,7 +69,7 @@ class AnsweredFile:
     @property
     def is_soft(self) -> bool:
         """Whether an answer that is learnt is more than a label."""
-        return any(name.startswith(_PROBABILITIES) for row in self.cells.values() for name in row)
+        return any(name.startswith(PROBABILITIES) for row in self.cells.values() for name in row)
 
     def num_judged(self, lines: Sequence[int]) -> int:
         """Of how many of the labelled texts in these lines the answer is what is learnt."""
@@ -128,8 +137,8 @@ def read_answered_file(
     column = _answer_column(path, declared, labels, named[2])
     if column is None:
         return None
-    raw = columns.read_columns(path, (column.split(".")[0], _PROBABILITIES, _SCORE, COUNT, _BY))
-    beside_score = column != declared.answer_column and column == _LABEL
+    raw = columns.read_columns(path, (column.split(".")[0], PROBABILITIES, SCORE, COUNT, _BY))
+    beside_score = column != declared.answer_column and column == LABEL
     if beside_score and not (declared.model_fields_set or labels or _may_be_shares(raw)):
         return None  # a table whose scores count something else
     where = tables.Places(raw, column)
@@ -144,7 +153,7 @@ def read_answered_file(
         declared = declared.model_copy(update={"answered_by": next(iter(makers))})
     table, roles = _roles(raw, named, column)
     gold_cells = [cell.strip() for cell in table.columns[roles.label]]
-    names, shares = _shares(raw, where)
+    names, shares = read_shares(raw, where)
     gold_names = {*filter(None, gold_cells)}
     spelled = {folded_label(name) for name in (*gold_names, declared.abstains or "")}
     every = gold_names | {name for name in names if folded_label(name) not in spelled}
@@ -172,15 +181,15 @@ def read_answered_file(
     if UNANSWERED in of_names:
         name = names[of_names.tolist().index(UNANSWERED)]
         expected = f"one of {errors.shortened(', '.join(ordered))}"
-        raise errors.DataError(f"{path}, {_PROBABILITIES}", expected, repr(name))
+        raise errors.DataError(f"{path}, {PROBABILITIES}", expected, repr(name))
     soft = shares @ np.eye(width + 1)[of_names]
     answers = np.where(soft.any(axis=1), soft.argmax(axis=1), UNANSWERED)
-    if column != _PROBABILITIES:
+    if column != PROBABILITIES:
         answers = places_of(raw.values[column], where)
         bare = (answers >= 0) & ~soft.any(axis=1)
         soft[bare] = np.eye(width + 1)[answers[bare]]
-        if _SCORE in raw.values and not names:
-            _spread(soft, answers, raw.values[_SCORE], where)
+        if SCORE in raw.values and not names:
+            _spread(soft, answers, raw.values[SCORE], where)
     gold = np.array([ordered.index(cell) if cell else UNANSWERED for cell in gold_cells])
     counts = counts_of(raw.values[COUNT], where) if COUNT in raw.values else None
     read = AnsweredFile(table, roles, ordered, {}, {}, declared, tuple(notes))
@@ -197,10 +206,10 @@ def _answer_column(
     if "answer_column" in declared.model_fields_set:
         expected, remedy = f"a column of {path}", errors.nearest(declared.answer_column, names)
         raise errors.ConfigError("--answer-column", expected, repr(declared.answer_column), remedy)
-    if any(name.split(".")[0] == _PROBABILITIES for name in names):
-        return _PROBABILITIES
-    if {_LABEL, _SCORE} <= {*names} and gold is None:
-        return _LABEL
+    if any(name.split(".")[0] == PROBABILITIES for name in names):
+        return PROBABILITIES
+    if {LABEL, SCORE} <= {*names} and gold is None:
+        return LABEL
     if declared.model_fields_set or labels:
         remedy = "Name their column with --answer-column."
         raise errors.ConfigError(f"{path}", "answers of a model", "none that are named", remedy)
@@ -210,7 +219,7 @@ def _answer_column(
 def _may_be_shares(raw: tables.DataTable) -> bool:
     """Whether the scores are probabilities, and not votes or stars."""
     try:
-        return all(0 <= float(cell) <= 1 for cell in map(text_of, raw.values[_SCORE]) if cell)
+        return all(0 <= float(cell) <= 1 for cell in map(text_of, raw.values[SCORE]) if cell)
     except ValueError:
         return False
 
@@ -228,28 +237,6 @@ def _roles(
     return table, columns.choose_roles(table, named[0], named[1], gold)
 
 
-def _shares(raw: tables.DataTable, where: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """The names of probabilities, and these, (n, names); 0 in rows that have none."""
-    start = f"{_PROBABILITIES}."
-    cells = {n.removeprefix(start): c for n, c in raw.values.items() if n.startswith(start)}
-    objects = raw.values.get(_PROBABILITIES, ())
-    for row, value in enumerate(objects):
-        if text_of(value) and not isinstance(value, dict):
-            raise errors.DataError(where[row], "an object, LABEL: PROBABILITY", repr(value))
-    objects = [value if isinstance(value, dict) else {} for value in objects]
-    for name in dict.fromkeys(name for value in objects for name in value):
-        cells[name] = [(value.get(name) or 0) if value else None for value in objects]
-    by_row = enumerate(zip(*cells.values(), strict=True))
-    rows = [row for row, of_row in by_row if any(map(text_of, of_row))]
-    shares, place = np.zeros((len(raw), len(cells))), lambda number: str(where[rows[number]])
-    for number, (name, column) in enumerate(cells.items()):
-        part = [column[row] for row in rows]
-        shares[rows, number] = soft_label_values.numbers(part, place, start + name)
-    if cells:
-        shares[rows] = soft_label_values.checked_probabilities(shares[rows], place, KIND)
-    return [*cells], shares
-
-
 def _spread(
     soft: np.ndarray, answers: np.ndarray, scores: Sequence[Any], where: Sequence[str]
 ) -> None:
@@ -258,7 +245,7 @@ def _spread(
     scored = [bool(text_of(score)) for score in scores]
     rows = np.flatnonzero(scored & (0 <= answers) & (answers < width)).tolist()
     place = lambda number: str(where[rows[number]])  # noqa: E731
-    values = soft_label_values.numbers([scores[row] for row in rows], place, _SCORE)[:, None]
+    values = soft_label_values.numbers([scores[row] for row in rows], place, SCORE)[:, None]
     values = soft_label_values.checked_probabilities(values, place, "multi_label")
     values = np.maximum(values, 1 / width)
     soft[rows, :width] = (1 - values) / max(width - 1, 1)
@@ -318,7 +305,7 @@ def _joined(
         beside[COUNT] = list(map(str, np.bincount(groups, counts).astype(int)))
     if is_soft := bool((shares[chosen].max(axis=1, initial=0) < _SURE).any()):
         of_labels = zip(read.labels, shares.T.tolist(), strict=True)
-        beside |= {f"{_PROBABILITIES}.{name}": list(map(str, part)) for name, part in of_labels}
+        beside |= {f"{PROBABILITIES}.{name}": list(map(str, part)) for name, part in of_labels}
     labelled = {name: [part[row] for row in first[chosen]] for name, part in table.columns.items()}
     labelled[roles.label] = [names[i] for i in learnt[chosen]]
     lines = [table.lines[row] for row in first[chosen]]

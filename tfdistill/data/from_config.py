@@ -14,7 +14,7 @@ import numpy as np
 from tfdistill import config, errors, tasks
 from tfdistill.data import labelled_file, model_answers, synthetic, unlabelled
 from tfdistill.io import files
-from tfdistill.tasks import tables
+from tfdistill.tasks import answer_cells, tables
 
 _log = logging.getLogger(__name__)
 
@@ -308,7 +308,10 @@ def test_examples(
 
 
 def promise_examples(
-    path: str, task: tasks.TaskSpec, chosen_on: Sequence[tasks.Examples], other: str | None = None
+    path: str,
+    task: tasks.TaskSpec,
+    chosen_on: Sequence[tasks.Examples],
+    settings: config.DataConfig | None = None,
 ) -> tasks.Examples | None:
     """Reads held-out labelled texts: one of those that are similar, none that anything saw.
 
@@ -316,9 +319,15 @@ def promise_examples(
     (`unlabelled.similar_text`): answers to texts that depend on each other promise too much.
     `chosen_on` are the training and the development set, and the unlabelled texts if there are any.
     None where none is left. After them come the texts of its `model_answers.abstained_files`, one
-    of those that are similar, and of `other`, each once, with the label `UNLABELLED`.
+    of those that are similar, and of `other` of the settings, each once, with the label
+    `UNLABELLED`. Where the settings declare a model whose answers the file has without labels,
+    these are the labels, and the texts to which it knows none come after.
     """
-    examples = tasks.load_examples(task, path, "promise", labelled=True)
+    examples, without = None, []
+    if settings is not None and settings.model_answers is not None:
+        examples, *without = _by_answers(pathlib.Path(path), task, settings)
+    if examples is None:
+        examples = tasks.load_examples(task, path, "promise", labelled=True)
     fresh = unlabelled.rows_apart(examples, chosen_on)
     same, *seen = unlabelled.example_numbers(examples, *chosen_on)
     if np.isin(same, np.concatenate(seen)).all():
@@ -333,15 +342,32 @@ def promise_examples(
         return None
     examples = examples.select(fresh)
     for file in model_answers.abstained_files(path):
-        abstained = unlabelled.read_unlabelled(task, [file]).examples
+        without.append(unlabelled.read_unlabelled(task, [file]).examples)
+    for abstained in without:
         rows = unlabelled.rows_apart(abstained, [*chosen_on, examples])
         examples = examples.with_unlabelled(abstained.select(rows))
-    if other is None or examples.labels is None:
+    if settings is None or settings.other is None or examples.labels is None:
         return examples
-    read = unlabelled.read_unlabelled(task, [other])
+    read = unlabelled.read_unlabelled(task, [settings.other])
     sets = {"training": chosen_on[0], "development": chosen_on[1], "promise": examples}
     new = unlabelled.select_new(read, read.examples.select([]), sets).examples
     return examples.with_unlabelled(new)
+
+
+def _by_answers(
+    path: pathlib.Path, task: tasks.TaskSpec, settings: config.DataConfig
+) -> list[tasks.Examples | None]:
+    """The texts of a file without labels, by the answers of a model: with one, and with none."""
+    names = {*tables.column_names(path)}
+    beside_score = {model_answers.LABEL, model_answers.SCORE} <= names
+    if model_answers.ANSWER in names or (task.label_column in names and not beside_score):
+        return [None]
+    texts = dataclasses.replace(unlabelled.read_unlabelled(task, [path]).examples, path=path)
+    answers = model_answers.read_model_answers(settings, texts)
+    assert answers is not None
+    rows = np.flatnonzero(answers.classes >= 0)
+    known = dataclasses.replace(texts.select(rows), labels=answers.classes[rows])
+    return [known, texts.select(np.flatnonzero(answers.classes == answer_cells.ABSTAINED))]
 
 
 def labelled(

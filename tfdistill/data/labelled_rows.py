@@ -10,7 +10,8 @@ import numpy as np
 
 from tfdistill import errors, tasks
 from tfdistill.data import columns
-from tfdistill.data.answered_file import KIND, AnsweredFile
+from tfdistill.data.answered_file import AnsweredFile
+from tfdistill.data.model_answers import KIND
 from tfdistill.tasks import (
     conll,
     label_cells,

@@ -13,10 +13,13 @@ from tfdistill import config, errors, tasks
 from tfdistill.data import soft_label_values, soft_labels
 from tfdistill.io import files
 from tfdistill.tasks import tables
-from tfdistill.tasks.answer_cells import UNANSWERED, read_answers
+from tfdistill.tasks.answer_cells import UNANSWERED, read_answers, text_of
 
 ANSWER, GOLD, COUNT = "model_answer", "gold_label", "count"
 """Columns of the files that `quickstart` writes: the answer, a gold label, requests of the text."""
+PROBABILITIES, LABEL, SCORE = "probabilities", "label", "score"
+"""Columns of a file in which no column of answers is named."""
+KIND = "classification"
 
 _MOST = 2**53  # requests of a text
 
@@ -82,14 +85,12 @@ def read_model_answers(
     assert named is not None
     read: dict[soft_labels.Key, tuple[int, int, int]] = {}
     notes, counted, column = [], False, declared.answer_column
-    texts, values = soft_labels.text_columns(spec), [column.partition(".")[0], GOLD]
+    texts = soft_labels.text_columns(spec)
+    values = [column.partition(".")[0], GOLD, PROBABILITIES, LABEL, SCORE]
     for file in map(pathlib.Path, [named, *(abstained_files(named) if path is None else [])]):
         table = tables.read_table(file, texts, [COUNT], values=values)
-        if column not in table.values:
-            remedy = errors.nearest(column, table.names)
-            raise errors.DataError(f"{file}", f"a column {column!r}", "none", remedy)
+        classes, note = _classes(table, declared, spec.labels)
         where, blank = tables.Places(table, column), [""] * len(table)
-        classes, note = read_answers(table.values[column], spec.labels, where, declared.abstains)
         gold, _ = read_answers(table.values.get(GOLD, blank), spec.labels, where)
         counts = counts_of(table.columns.get(COUNT, ["1"] * len(table)), where)
         counted = counted or COUNT in table.columns
@@ -103,3 +104,47 @@ def read_model_answers(
     classes, gold = values_read[:, :2].T.astype(np.int32)
     counts = values_read[:, 2] if counted else None
     return ModelAnswers(classes, gold, counts, " ".join(notes), declared.answered_by)
+
+
+def _classes(
+    table: tables.DataTable, declared: config.ModelAnswersConfig, labels: Sequence[str]
+) -> tuple[np.ndarray, str]:
+    """The answers of a table, (n,), in the declared column or as `read_answered_file` finds them.
+
+    With what to say of those that are no label.
+    """
+    column, where = declared.answer_column, tables.Places(table, declared.answer_column)
+    if column == ANSWER and column not in table.values:
+        names, shares = read_shares(table, where)
+        if names:
+            heads = [f"{table.path}, line 1, column {name!r}" for name in names]
+            classes, note = read_answers(names, labels, heads, declared.abstains)
+            answered = shares.any(axis=1)
+            return np.where(answered, classes[shares.argmax(axis=1)], UNANSWERED), note
+        column = LABEL if {LABEL, SCORE} <= table.values.keys() else column
+    if column not in table.values:
+        remedy = errors.nearest(column, table.names)
+        raise errors.DataError(f"{table.path}", f"a column {column!r}", "none", remedy)
+    return read_answers(table.values[column], labels, where, declared.abstains)
+
+
+def read_shares(raw: tables.DataTable, where: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """The names of probabilities, and these, (n, names); 0 in rows that have none."""
+    start = f"{PROBABILITIES}."
+    cells = {n.removeprefix(start): c for n, c in raw.values.items() if n.startswith(start)}
+    objects = raw.values.get(PROBABILITIES, ())
+    for row, value in enumerate(objects):
+        if text_of(value) and not isinstance(value, dict):
+            raise errors.DataError(where[row], "an object, LABEL: PROBABILITY", repr(value))
+    objects = [value if isinstance(value, dict) else {} for value in objects]
+    for name in dict.fromkeys(name for value in objects for name in value):
+        cells[name] = [(value.get(name) or 0) if value else None for value in objects]
+    by_row = enumerate(zip(*cells.values(), strict=True))
+    rows = [row for row, of_row in by_row if any(map(text_of, of_row))]
+    shares, place = np.zeros((len(raw), len(cells))), lambda number: str(where[rows[number]])
+    for number, (name, column) in enumerate(cells.items()):
+        part = [column[row] for row in rows]
+        shares[rows, number] = soft_label_values.numbers(part, place, start + name)
+    if cells:
+        shares[rows] = soft_label_values.checked_probabilities(shares[rows], place, KIND)
+    return [*cells], shares

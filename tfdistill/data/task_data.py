@@ -82,8 +82,8 @@ class TaskData(TextData):
             return None
         sets = (self.train_examples, self.dev_examples, self.unlabelled_examples)
         used = [part for part in (*sets, self.augmented_examples) if part is not None]
-        named = self.settings.promise_on, self.settings.other
-        return from_config.promise_examples(named[0], self.task, used, named[1])
+        path = self.settings.promise_on
+        return from_config.promise_examples(path, self.task, used, self.settings)
 
     def texts(self, *, labelled: bool = False, augmented: bool = False) -> batches.EncodedExamples:
         """The training texts, and unless labels are needed those without."""
