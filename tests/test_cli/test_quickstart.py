@@ -610,14 +610,22 @@ def test_a_file_of_more_than_9_mb_may_shrink_its_table_and_a_run_that_is_continu
 
 def test_where_nobody_names_a_student_it_is_the_largest_part_in_9_mb(recipe_of):
     shape = models.preset("minilm_6l_384d")
+
+    def student_note(teacher):
+        plan = plan_without_budget(recipe_of(), teacher, is_open=True)
+        return next(note for note in plan.notes if note.startswith("student: "))
+
     usual = plan_without_budget(recipe_of(), shape, is_open=True)
     assert usual.recipe.export.quantize == "dynamic_wi4_afp32_block32"
     assert usual.recipe.export.goal_mb == 9 and usual.recipe.stages["joint"].compress.bits == 4
     student = usual.student
     assert (student.num_layers, student.hidden_size, student.intermediate_size) == (6, 384, 1152)
-    # of 119,547 words no part as deep and as wide as the usual one fits
-    large = plan_without_budget(recipe_of(), shape.replace(vocab_size=119_547), is_open=True)
-    assert large.student.num_layers >= 3 and large.student.hidden_size == 384
+    # of 12 layers no 11 fit in 9 MB beside so many words
+    deep = shape.replace(num_layers=12)
+    assert "in 9 MB" in student_note(deep.replace(vocab_size=12_000))
+    assert "in 12 MB" in student_note(deep)
+    large = plan_without_budget(recipe_of(), deep.replace(vocab_size=60_000), is_open=True)
+    assert large.student.num_layers >= 11 and large.student.hidden_size == 384
     assert large.recipe.export.goal_mb == 18
     in_8_bits = recipe_of(set=["stages.joint.compress.method=quantize"])
     trained = plan_without_budget(in_8_bits, shape, is_open=True)

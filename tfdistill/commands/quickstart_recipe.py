@@ -188,7 +188,8 @@ def make_plan(
         why = "the teacher itself, which is as small already; --student names another"
     else:
         why = f"{chosen}, chosen by the shape of the teacher"
-        draft = dataclasses.replace(draft, is_open=is_open and chosen != _USUAL_PRESET)
+        keeps_width = chosen != _USUAL_PRESET and draft.student.hidden_size == shape.hidden_size
+        draft = dataclasses.replace(draft, is_open=is_open and keeps_width)
     return draft.with_student(chosen, f"student: {why}")
 
 
