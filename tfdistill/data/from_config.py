@@ -323,11 +323,8 @@ def promise_examples(
     `UNLABELLED`. Where the settings declare a model whose answers the file has without labels,
     these are the labels, and the texts to which it knows none come after.
     """
-    examples, without = None, []
-    if settings is not None and settings.model_answers is not None:
-        examples, *without = _by_answers(pathlib.Path(path), task, settings)
-    if examples is None:
-        examples = tasks.load_examples(task, path, "promise", labelled=True)
+    read_as = None if settings is None else _by_answers(pathlib.Path(path), task, settings)
+    examples, without = read_as or (tasks.load_examples(task, path, "promise", labelled=True), [])
     fresh = unlabelled.rows_apart(examples, chosen_on)
     same, *seen = unlabelled.example_numbers(examples, *chosen_on)
     if np.isin(same, np.concatenate(seen)).all():
@@ -356,18 +353,20 @@ def promise_examples(
 
 def _by_answers(
     path: pathlib.Path, task: tasks.TaskSpec, settings: config.DataConfig
-) -> list[tasks.Examples | None]:
-    """The texts of a file without labels, by the answers of a model: with one, and with none."""
+) -> tuple[tasks.Examples, list[tasks.Examples]] | None:
+    """Reads the texts of a file without labels by a model's answers: with one, and with none."""
+    if settings.model_answers is None:
+        return None
     names = {*tables.column_names(path)}
     beside_score = {model_answers.LABEL, model_answers.SCORE} <= names
     if model_answers.ANSWER in names or (task.label_column in names and not beside_score):
-        return [None]
+        return None
     texts = dataclasses.replace(unlabelled.read_unlabelled(task, [path]).examples, path=path)
     answers = model_answers.read_model_answers(settings, texts)
     assert answers is not None
     rows = np.flatnonzero(answers.classes >= 0)
     known = dataclasses.replace(texts.select(rows), labels=answers.classes[rows])
-    return [known, texts.select(np.flatnonzero(answers.classes == answer_cells.ABSTAINED))]
+    return known, [texts.select(np.flatnonzero(answers.classes == answer_cells.ABSTAINED))]
 
 
 def labelled(
