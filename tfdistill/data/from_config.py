@@ -365,8 +365,8 @@ def _by_answers(
     answers = model_answers.read_model_answers(settings, texts)
     assert answers is not None
     rows = np.flatnonzero(answers.classes >= 0)
-    known = dataclasses.replace(texts.select(rows), labels=answers.classes[rows])
-    return known, [texts.select(np.flatnonzero(answers.classes == answer_cells.ABSTAINED))]
+    answered = dataclasses.replace(texts.select(rows), labels=answers.classes[rows])
+    return answered, [texts.select(np.flatnonzero(answers.classes == answer_cells.ABSTAINED))]
 
 
 def labelled(
