@@ -627,9 +627,26 @@ def test_where_nobody_names_a_student_it_is_the_largest_part_in_9_mb(recipe_of):
     large = plan_without_budget(recipe_of(), deep.replace(vocab_size=60_000), is_open=True)
     assert large.student.num_layers >= 11 and large.student.hidden_size == 384
     assert large.recipe.export.goal_mb == 18
-    in_8_bits = recipe_of(set=["stages.joint.compress.method=quantize"])
-    trained = plan_without_budget(in_8_bits, shape, is_open=True)
-    assert trained.recipe.export.quantize == "dynamic_wi8_afp32"
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "is_open"),
+    [
+        ({}, {}, True),
+        ({"hidden_size": 768, "intermediate_size": 3072}, {}, False),  # its student is narrower
+        ({"num_layers": 2}, {}, False),  # is small
+        ({"family": "electra", "pooler": False}, {}, False),
+        ({}, {"student": "pruned:layers=3"}, False),
+        ({}, {"latency_ms": 3.0}, False),
+        ({}, {"set": ["export.quantize=dynamic_wi8_afp32"]}, False),
+        ({}, {"set": ["export.variants.gpu=float16"]}, False),
+        ({}, {"set": ["stages.joint.compress.method=quantize"]}, False),
+        ({}, {"set": ["seeds=[2]"]}, True),
+    ],
+)
+def test_a_student_is_open_where_nothing_names_it(changes, options, is_open, plan_of):
+    shape = models.preset("minilm_6l_384d").replace(**changes)
+    assert plan_of(shape, **{"student": None, **options}).is_open is is_open
 
 
 def test_a_run_with_a_budget_is_continued_from_wherever_it_ended(inputs, tmp_path, began):
@@ -809,20 +826,20 @@ def test_a_regression_needs_one_output():
 
 
 @pytest.fixture
-def recipe_of(tmp_path, monkeypatch, toy_vocab_file):
-    """Makes the recipe of a quickstart with options of the command, for texts of 16 tokens."""
+def recipe_of(plan_of):
+    """Makes the recipe of `plan_of`."""
+    return lambda student="pruned:layers=1", **more: plan_of(SHAPE, student=student, **more).recipe
+
+
+@pytest.fixture
+def plan_of(tmp_path, monkeypatch, toy_vocab_file):
+    """Plans a quickstart of a teacher with options of the command, for texts of 16 tokens."""
     monkeypatch.setattr(
         quickstart_recipe,
         "choose_length",
         lambda tokenizer, *arguments, **more: quickstart_recipe.TextLengths(
             14 + len(tokenizer.encode("")), "", analysis.DataFindings(), np.full(99, 8)
         ),
-    )
-    checkpoint = types.SimpleNamespace(
-        raw_config=hf_config.format_config(SHAPE, models.Head("none"), ()),
-        tensors={},
-        tokenizer=read_tokenizer(toy_vocab_file),
-        max_length=None,
     )
     data = types.SimpleNamespace(
         task=tasks.TaskSpec("t", "text", "label", labels=("no", "yes")),
@@ -833,12 +850,18 @@ def recipe_of(tmp_path, monkeypatch, toy_vocab_file):
         section=lambda folder: {"task": "t", "dir": str(folder)},
     )
 
-    def make(student="pruned:layers=1", **options):
+    def make(shape, **options):
+        checkpoint = types.SimpleNamespace(
+            raw_config=hf_config.format_config(shape, models.Head("none"), ()),
+            tensors={},
+            tokenizer=read_tokenizer(toy_vocab_file),
+            max_length=None,
+        )
         usual = cli.parser("quickstart").parse_args(
-            ["quickstart", "--teacher", str(tmp_path), "--data", "t.csv", "--student", student]
+            ["quickstart", "--teacher", str(tmp_path), "--data", "t.csv"]
         )
         args = argparse.Namespace(**{**vars(usual), **options})
-        return quickstart_recipe.make_plan(args, "t", checkpoint, data, tmp_path).recipe
+        return quickstart_recipe.make_plan(args, "t", checkpoint, data, tmp_path)
 
     return make
 

@@ -61,7 +61,7 @@ class QuickstartPlan:
     tokens: np.ndarray
     cut: CutVocabulary | None = None
     latency_ms: float | None = None  # of the student, where that was measured
-    is_open: bool = False  # whether nobody named student, format, size or time
+    is_open: bool = False  # whether nobody named student, format, compression, size or time
 
     def with_student(
         self, preset: str, note: str, latency_ms: float | None = None
@@ -265,10 +265,9 @@ def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPl
             f"{args.teacher}", "Name the student with --student.",
         )  # fmt: skip
     formats = [recipe.export.quantize]
-    stage = recipe.stages.get(_JOINT)
-    in_blocks = teacher.hidden_size % 32 == teacher.intermediate_size % 32 == 0
-    if in_blocks and (args.size_mb is not None or stage is None or stage.compress is None):
-        formats += [_IN_4_BITS]
+    sized = args.size_mb is not None or plan.is_open
+    if sized and teacher.hidden_size % 32 == teacher.intermediate_size % 32 == 0:
+        formats.append(_IN_4_BITS)
     fit = functools.partial(
         fitting.largest,
         teacher,

@@ -167,8 +167,15 @@ def make_plan(
     recipe = recipe.model_copy(update={"export": recipe.export.model_copy(update=missing)})
     plain = recipe.model_dump(mode="json")
     training = {name: plain[name] for name in ("stages", "variants")}
-    is_open = not (args.student or args.answers or args.latency_ms or data.cross_fitted)
-    is_open &= not {"quantize", "variants"} & named_in_export
+    joint = recipe.stages.get("joint")
+    is_open = (
+        not (args.student or args.answers or args.latency_ms or data.cross_fitted)
+        and not {"quantize", "variants"} & named_in_export
+        and (joint is None or joint.compress is None)
+        and chosen != _USUAL_PRESET
+        and config.parse_pruned(chosen).width is None
+        and not is_small(shape, recipe.data.max_length)
+    )
     cut = None
     if recipe.data.cut is not None:
         from tfdistill.run import cutting
@@ -178,7 +185,8 @@ def make_plan(
         cut = _cut(recipe.data.cut, tokenizer, of_train, checkpoint, bounded=bounded)
         shape = shape.replace(vocab_size=len(cut.choice.ids))
     teacher_shape = None if args.answers else shape
-    draft = QuickstartPlan(data, recipe, training, tuple(notes), teacher_shape, texts.tokens, cut)
+    why_so = tuple(notes), teacher_shape, texts.tokens, cut
+    draft = QuickstartPlan(data, recipe, training, *why_so, is_open=is_open)
     if data.cross_fitted:
         return draft
     if args.student is not None:
@@ -188,8 +196,6 @@ def make_plan(
         why = "the teacher itself, which is as small already; --student names another"
     else:
         why = f"{chosen}, chosen by the shape of the teacher"
-        keeps_width = chosen != _USUAL_PRESET and draft.student.hidden_size == shape.hidden_size
-        draft = dataclasses.replace(draft, is_open=is_open and keeps_width)
     return draft.with_student(chosen, f"student: {why}")
 
 
