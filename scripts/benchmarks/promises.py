@@ -26,7 +26,7 @@ import numpy as np
 import scipy.special
 
 from tfdistill import analysis, config, errors, tasks
-from tfdistill.data import from_config
+from tfdistill.data import from_config, promise_rows
 from tfdistill.data.batches import Batches
 from tfdistill.manifest.familiarity import fit_familiarity
 from tfdistill.run import inputs
@@ -84,7 +84,7 @@ def measure(run: str, held: Sequence[str], other: Sequence[str], resplits: int) 
         raise errors.ConfigError("run", "a run folder", run)
     task, train = from_config.labelled(recipe.data, "train")
     _, dev = from_config.labelled(recipe.data, "dev")
-    left = [from_config.promise_examples(path, task, (train, dev)) for path in held]
+    left = [promise_rows.promise_examples(path, task, (train, dev)) for path in held]
     parts = [part for part in left if part is not None]
     teacher, student = (config.model_folder(f"{run}/teacher"), config.model_folder(run))
     models = {

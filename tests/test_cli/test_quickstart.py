@@ -578,8 +578,9 @@ def test_a_size_is_filled_in_four_bits_and_a_run_that_is_continued_keeps_its_for
     assert again.recipe.stages == planned.recipe.stages
 
 
-def plan_without_budget(recipe, teacher, earlier_run=None, **changes):
+def plan_without_budget(recipe, teacher, earlier_run=None, budget=None, **changes):
     """The plan for a teacher whose usual student is `pruned:layers=3,ffn=768`."""
+    budget = {"latency_ms": None, "size_mb": None, **(budget or {})}
     sizes = {"train": 99, "dev": 20, "test": 20}
     data = types.SimpleNamespace(task=synthetic.TASK, sizes=sizes, cross_fitted=False)
     plain = recipe.model_dump(mode="json")
@@ -588,8 +589,8 @@ def plan_without_budget(recipe, teacher, earlier_run=None, **changes):
         data, recipe, training, (), teacher, np.full(99, 8), **changes
     ).with_student("pruned:layers=3,ffn=768", "student: a part")
     args = types.SimpleNamespace(
-        answers=None, student=None, latency_ms=None, size_mb=None, max_minutes=None,
-        teacher="x", device="host", serial=None, binary=None,
+        answers=None, student=None, max_minutes=None, teacher="x", device="host", serial=None,
+        binary=None, **budget,
     )  # fmt: skip
     return quickstart_plan.within(draft, args, earlier_run)
 
@@ -627,6 +628,27 @@ def test_where_nobody_names_a_student_it_is_the_largest_part_in_9_mb(recipe_of):
     large = plan_without_budget(recipe_of(), deep.replace(vocab_size=60_000), is_open=True)
     assert large.student.num_layers >= 11 and large.student.hidden_size == 384
     assert large.recipe.export.goal_mb == 18
+
+
+@pytest.mark.parametrize(
+    ("budget", "in_4_bits"),
+    [({"latency_ms": 3.0}, 0), ({"size_mb": 9.0}, 1), ({"size_mb": 9.0, "latency_ms": 3.0}, 1)],
+)
+def test_a_latency_alone_is_kept_in_eight_bits(budget, in_4_bits, recipe_of, monkeypatch):
+    from tfdistill.budget import fitting
+
+    asked = []
+    every = fitting.largest
+    monkeypatch.setattr(
+        fitting,
+        "largest",
+        lambda teacher, **options: (
+            asked.extend(options["formats"])
+            or every(teacher, **{**options, "latency_ms": None, "size_mb": 9.0})
+        ),
+    )
+    plan_without_budget(recipe_of(), models.preset("minilm_6l_384d"), budget=budget)
+    assert asked == ["dynamic_wi8_afp32", "dynamic_wi4_afp32_block32"][: 1 + in_4_bits]
 
 
 @pytest.mark.parametrize(

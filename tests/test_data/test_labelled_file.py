@@ -4,7 +4,7 @@ import json
 import pytest
 
 from tfdistill import config, errors, tasks
-from tfdistill.data import from_config, labelled_file, unlabelled
+from tfdistill.data import from_config, labelled_file, promise_rows, unlabelled
 
 ROWS = [(f"this is, text {index}", ("yes", "no")[index % 2]) for index in range(100)]
 
@@ -217,14 +217,14 @@ def test_a_promise_counts_one_of_similar_texts_and_none_like_a_training_text(tmp
     task = tasks.TaskSpec("own", "text", "label", labels=("no", "yes"))
     path = write(tmp_path / "promise.csv", rows)
     train = tasks.Examples(task, ["The red box is number 99!"], None, None)
-    left = from_config.promise_examples(str(path), task, [train])
+    left = promise_rows.promise_examples(str(path), task, [train])
     assert left.texts == [f"the {name} box is number 0" for name in names[1:]]
     assert "17 of 20 texts are like another one" in caplog.text
     train = tasks.Examples(task, [f"the {name} box is number 7" for name in names], None, None)
-    assert from_config.promise_examples(str(path), task, [train]) is None
+    assert promise_rows.promise_examples(str(path), task, [train]) is None
     with pytest.raises(errors.DataError, match="received texts that were used alone"):
         train = tasks.Examples(task, [text for text, _ in rows], None, None)
-        from_config.promise_examples(str(path), task, [train])
+        promise_rows.promise_examples(str(path), task, [train])
 
 
 def tagged_rows(form):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfdistill import config, errors, tasks
-from tfdistill.data import from_config, model_answers
+from tfdistill.data import from_config, model_answers, promise_rows
 from tfdistill.tasks import answer_cells
 
 
@@ -24,7 +24,7 @@ def test_texts_that_the_model_knew_no_answer_to_are_promised_on_once_and_if_noth
         tasks.Examples(spec, texts, None, None)
         for texts in (["the old box is here"], ["a box"], ["the grey box is here"])
     ]
-    promise = from_config.promise_examples(str(tmp_path / "promise.csv"), spec, used)
+    promise = promise_rows.promise_examples(str(tmp_path / "promise.csv"), spec, used)
     assert promise.texts == ["the red box is here", "the blue box is here", "one box"]
     assert promise.labels.tolist() == [1, -100, -100]
 
@@ -45,7 +45,7 @@ def test_answers_of_a_set_are_found_by_its_texts(tmp_path):
     values |= {"other": str(tmp_path / "other.txt"), "promise_on": str(tmp_path / "promise.csv")}
     settings = config.parse_section(config.DataConfig, values, source="test", place="data")
     task = from_config.task_of(settings, tmp_path)
-    promise = from_config.promise_examples(
+    promise = promise_rows.promise_examples(
         str(tmp_path / "promise.csv"),
         task,
         [tasks.load_examples(task, tmp_path, "train")] * 2,
@@ -98,9 +98,18 @@ def test_newer_answers_and_promise_rows_have_the_forms_that_were_learnt_from(row
     rows = [row(text, label) for text, label in answers.items()]
     write(path, map(json.dumps, [*rows, {**dict.fromkeys(rows[0]), "text": "five"}]))
     used = [tasks.load_examples(task, tmp_path, "train")] * 2
-    promise = from_config.promise_examples(str(path), task, used, settings)
+    promise = promise_rows.promise_examples(str(path), task, used, settings)
     assert promise.texts == ["one box", "two trees", "four cars", "three"]
     assert promise.labels.tolist() == [1, 0, 1, -100]
     texts = tasks.Examples(task, [*answers, "five"], None, None)
     read = model_answers.read_model_answers(settings, texts, path)
     assert read.classes.tolist() == [1, 0, answer_cells.ABSTAINED, 1, -1]
+
+
+def test_probabilities_are_summed_by_label_and_another_name_is_refused(tmp_path):
+    shares = np.array([[0.3, 0.4, 0.3, 0.0], [0.1, 0.2, 0.0, 0.7], [0.0, 0.0, 0.0, 0.0]])
+    names, labels = ["yes", "no", "Yes.", "unsure"], ["no", "yes"]
+    soft = model_answers.by_label(names, shares, labels, "unsure", tmp_path)
+    np.testing.assert_allclose(soft, [[0.4, 0.6, 0.0], [0.2, 0.1, 0.7], [0.0, 0.0, 0.0]])
+    with pytest.raises(errors.DataError, match=r"expected one of no, yes, received .*'unsure'"):
+        model_answers.by_label(names, shares, labels, None, tmp_path)

@@ -119,7 +119,7 @@ class Job:
 
     def _promising(self) -> tuple[EncodedExamples | None, ModelAnswers | None]:
         """The held-out labelled texts as ids, and a large model's answers to them, if any."""
-        from tfdistill.data import from_config, model_answers
+        from tfdistill.data import model_answers, promise_rows
         from tfdistill.run import prepare
 
         if self.promise_on is None:
@@ -128,7 +128,7 @@ class Job:
             remedy = "Name the task of MODEL with --task."
             raise errors.ConfigError("promise_on", "a task", "none", remedy)
         used = prepare.texts_used(self.settings, self.folder)
-        rows = from_config.promise_examples(self.promise_on, self.task, used, self.settings)
+        rows = promise_rows.promise_examples(self.promise_on, self.task, used, self.settings)
         if rows is None:
             return None, None
         answers = model_answers.read_model_answers(self.settings, rows)

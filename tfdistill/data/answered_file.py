@@ -19,6 +19,7 @@ from tfdistill.data.model_answers import (
     LABEL,
     PROBABILITIES,
     SCORE,
+    by_label,
     counts_of,
     read_shares,
 )
@@ -177,12 +178,7 @@ def read_answered_file(
         notes.extend(filter(None, [note]))
         return np.where(classes == ABSTAINED, width, classes)
 
-    of_names = places_of(names, [f"{path}, line 1, column {name!r}" for name in names])
-    if UNANSWERED in of_names:
-        name = names[of_names.tolist().index(UNANSWERED)]
-        expected = f"one of {errors.shortened(', '.join(ordered))}"
-        raise errors.DataError(f"{path}, {PROBABILITIES}", expected, repr(name))
-    soft = shares @ np.eye(width + 1)[of_names]
+    soft = by_label(names, shares, ordered, declared.abstains, path)
     answers = np.where(soft.any(axis=1), soft.argmax(axis=1), UNANSWERED)
     if column != PROBABILITIES:
         answers = places_of(raw.values[column], where)

@@ -13,7 +13,7 @@ from tfdistill import config, errors, tasks
 from tfdistill.data import soft_label_values, soft_labels
 from tfdistill.io import files
 from tfdistill.tasks import tables
-from tfdistill.tasks.answer_cells import UNANSWERED, read_answers, text_of
+from tfdistill.tasks.answer_cells import ABSTAINED, UNANSWERED, read_answers, text_of
 
 ANSWER, GOLD, COUNT = "model_answer", "gold_label", "count"
 """Columns of the files that `quickstart` writes: the answer, a gold label, requests of the text."""
@@ -67,7 +67,7 @@ def read_model_answers(
     Args:
       settings: The data section.
       examples: Labelled examples of a task with one class a text, from `tasks.load_examples` or
-        `from_config.promise_examples`.
+        `promise_rows.promise_examples`.
       path: The file of the answers, a table with the text columns of the task, such as newer
         answers; None: that of the examples, and its `abstained_files`.
 
@@ -117,15 +117,36 @@ def _classes(
     if column == ANSWER and column not in table.values:
         names, shares = read_shares(table, where)
         if names:
-            heads = [f"{table.path}, line 1, column {name!r}" for name in names]
-            classes, note = read_answers(names, labels, heads, declared.abstains)
-            answered = shares.any(axis=1)
-            return np.where(answered, classes[shares.argmax(axis=1)], UNANSWERED), note
+            soft = by_label(names, shares, labels, declared.abstains, table.path)
+            classes = np.append(np.arange(len(labels)), ABSTAINED)[soft.argmax(axis=1)]
+            return np.where(soft.any(axis=1), classes, UNANSWERED), ""
         column = LABEL if {LABEL, SCORE} <= table.values.keys() else column
     if column not in table.values:
         remedy = errors.nearest(column, table.names)
         raise errors.DataError(f"{table.path}", f"a column {column!r}", "none", remedy)
     return read_answers(table.values[column], labels, where, declared.abstains)
+
+
+def by_label(
+    names: Sequence[str],
+    shares: np.ndarray,
+    labels: Sequence[str],
+    abstains: str | None,
+    path: pathlib.Path,
+) -> np.ndarray:
+    """The probabilities of the labels and, last, of the answer that none is known.
+
+    `shares` are those of `names`, (n, names), which are summed by label; returns (n, labels + 1).
+    Raises DataError if a name is no label.
+    """
+    heads = [f"{path}, line 1, column {name!r}" for name in names]
+    classes, _ = read_answers(names, labels, heads, abstains)
+    if UNANSWERED in classes:
+        name = names[classes.tolist().index(UNANSWERED)]
+        expected = f"one of {errors.shortened(', '.join(labels))}"
+        raise errors.DataError(f"{path}, {PROBABILITIES}", expected, repr(name))
+    width = len(labels)
+    return shares @ np.eye(width + 1)[np.where(classes == ABSTAINED, width, classes)]
 
 
 def read_shares(raw: tables.DataTable, where: Sequence[str]) -> tuple[list[str], np.ndarray]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfdistill import config, tasks
-from tfdistill.data import batches, from_config
+from tfdistill.data import batches, promise_rows
 
 if TYPE_CHECKING:
     from tfdistill.tokenization.tokenizer import Tokenizer
@@ -83,7 +83,7 @@ class TaskData(TextData):
         sets = (self.train_examples, self.dev_examples, self.unlabelled_examples)
         used = [part for part in (*sets, self.augmented_examples) if part is not None]
         path = self.settings.promise_on
-        return from_config.promise_examples(path, self.task, used, self.settings)
+        return promise_rows.promise_examples(path, self.task, used, self.settings)
 
     def texts(self, *, labelled: bool = False, augmented: bool = False) -> batches.EncodedExamples:
         """The training texts, and unless labels are needed those without."""

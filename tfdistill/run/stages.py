@@ -71,6 +71,7 @@ def _resolved(
         )
         if missed < _NEAR and stage.min_steps == "auto":
             chosen["min_steps"] = config.LEAST_STEPS // 4
+            _log.info(f"at least {chosen['min_steps']} steps: a student so near learns little")
     stage = by_width(stage, models.config_of(student))
     if kept_layers is not None and stage.layer_map == "uniform":
         chosen["layer_map"] = kept_layers
