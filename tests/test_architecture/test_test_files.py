@@ -33,6 +33,7 @@ COVERED_BY = {
     "test_tokenization/test_wordpiece.py": (
         "tfdistill/tokenization/unicode_classes tfdistill/tokenization/edge_cases"
     ),
+    "test_data/test_model_answers.py": "tfdistill/data/promise_rows",
     "test_data/test_shards.py": "tfdistill/data/shard_files",
     "test_models/test_bert.py": "tfdistill/models/layer_factory tfdistill/models/layers",
     "test_models/test_heads.py": "tfdistill/models/classifiers",

@@ -637,18 +637,18 @@ def test_where_nobody_names_a_student_it_is_the_largest_part_in_9_mb(recipe_of):
 def test_a_latency_alone_is_kept_in_eight_bits(budget, in_4_bits, recipe_of, monkeypatch):
     from tfdistill.budget import fitting
 
-    asked = []
+    formats = []
     every = fitting.largest
     monkeypatch.setattr(
         fitting,
         "largest",
         lambda teacher, **options: (
-            asked.extend(options["formats"])
+            formats.extend(options["formats"])
             or every(teacher, **{**options, "latency_ms": None, "size_mb": 9.0})
         ),
     )
     plan_without_budget(recipe_of(), models.preset("minilm_6l_384d"), budget=budget)
-    assert asked == ["dynamic_wi8_afp32", "dynamic_wi4_afp32_block32"][: 1 + in_4_bits]
+    assert formats == ["dynamic_wi8_afp32", "dynamic_wi4_afp32_block32"][: 1 + in_4_bits]
 
 
 @pytest.mark.parametrize(
