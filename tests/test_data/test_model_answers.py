@@ -68,7 +68,7 @@ def test_answers_of_a_set_are_found_by_its_texts(tmp_path):
     with pytest.raises(errors.DataError, match="'count': expected a finite number"):
         model_answers.read_model_answers(settings, promise, fresh)
     write(fresh, ['{"text": "two", "answer": "yes"}'])
-    with pytest.raises(errors.DataError, match="a column 'model_answer', received none"):
+    with pytest.raises(errors.DataError, match=r"a column 'model_answer', .*--answer-column"):
         model_answers.read_model_answers(settings, promise, fresh)
 
 
@@ -104,6 +104,9 @@ def test_newer_answers_and_promise_rows_have_the_forms_that_were_learnt_from(row
     texts = tasks.Examples(task, [*answers, "five"], None, None)
     read = model_answers.read_model_answers(settings, texts, path)
     assert read.classes.tolist() == [1, 0, answer_cells.ABSTAINED, 1, -1]
+    write(path, [json.dumps({**dict.fromkeys(rows[0]), "text": "five"})])
+    with pytest.raises(errors.DataError, match="answers of a model to texts, received none"):
+        promise_rows.promise_examples(str(path), task, used, settings)
 
 
 def test_probabilities_are_summed_by_label_and_another_name_is_refused(tmp_path):

@@ -116,14 +116,17 @@ def _classes(
     column, where = declared.answer_column, tables.Places(table, declared.answer_column)
     if column == ANSWER and column not in table.values:
         names, shares = read_shares(table, where)
+        if not names and PROBABILITIES in table.values:
+            return np.full(len(table), UNANSWERED), ""
         if names:
             soft = by_label(names, shares, labels, declared.abstains, table.path)
             classes = np.append(np.arange(len(labels)), ABSTAINED)[soft.argmax(axis=1)]
             return np.where(soft.any(axis=1), classes, UNANSWERED), ""
         column = LABEL if {LABEL, SCORE} <= table.values.keys() else column
     if column not in table.values:
-        remedy = errors.nearest(column, table.names)
-        raise errors.DataError(f"{table.path}", f"a column {column!r}", "none", remedy)
+        expected = f"a column {column!r}, probabilities, or a label beside its score"
+        remedy = f"{errors.nearest(column, table.names)} Name the answers with --answer-column."
+        raise errors.DataError(f"{table.path}", expected, "none", remedy)
     return read_answers(table.values[column], labels, where, declared.abstains)
 
 

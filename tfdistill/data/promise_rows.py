@@ -74,5 +74,7 @@ def _by_answers(
     answers = model_answers.read_model_answers(settings, texts)
     assert answers is not None
     rows = np.flatnonzero(answers.classes >= 0)
+    if not len(rows):
+        raise errors.DataError(f"promise_on {path}", "answers of a model to texts", "none")
     answered = dataclasses.replace(texts.select(rows), labels=answers.classes[rows])
     return answered, [texts.select(np.flatnonzero(answers.classes == answer_cells.ABSTAINED))]
