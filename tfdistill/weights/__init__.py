@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tfdistill.weights.filling import LoadReport
     from tfdistill.weights.folders import DESCRIPTION
     from tfdistill.weights.garden import load_garden, load_garden_masked_lm
-    from tfdistill.weights.garden_save import save_garden
     from tfdistill.weights.head_checks import has_head, other_head
     from tfdistill.weights.load import (
         LoadedModel,
@@ -55,7 +54,6 @@ __all__ = [
     "other_head",
     "read_config",
     "save_bilstm",
-    "save_garden",
     "save_hf",
     "sentence_head",
     "sentence_prompt",
