@@ -41,7 +41,7 @@ def test_what_a_table_keeps_is_that_of_the_rounded_factors_of_its_pieces(rows, n
     smaller = np.zeros_like(vectors)
     smaller[:num] = rounded(vectors[:num])
     if rank < WIDTH:
-        words, projection = factorised.split(vectors[:num], rank, shares[:num])
+        words, projection = factorised.split(vectors[:num], rank, 1e6 * shares[:num])
         smaller[:num] = rounded(words) @ projection
     table = WordTable(vectors, shares, least=10, most=PIECES)
     received = table.decibels(rank / WIDTH, 4)[num - 1]

@@ -1,6 +1,7 @@
 """The texts that a file's promises are found on: nothing was trained on them or like them."""
 
 import dataclasses
+import logging
 from unittest import mock
 
 import pytest
@@ -11,6 +12,7 @@ from export.model.request import ExportRequest, check_promise
 from tfdistill import config, errors, tasks
 from tfdistill.commands import export_job
 from tfdistill.data import from_config
+from tfdistill.run import inputs
 
 TRAIN = [f"{word} is a good film of this year" for word in "one the any no my our".split()]
 DEV = [f"{word} film is bad" for word in "one the any no my our".split()]
@@ -34,7 +36,7 @@ def changed(task):
 
 
 def test_an_export_leaves_out_texts_like_those_that_a_run_has_learnt_with_a_label_or_without(
-    folder, monkeypatch
+    folder, monkeypatch, caplog
 ):
     settings = config.DataConfig(
         task="own",
@@ -50,11 +52,15 @@ def test_an_export_leaves_out_texts_like_those_that_a_run_has_learnt_with_a_labe
     monkeypatch.setattr("tfdistill.augmentation.load_augmented", lambda *_: changed(task))
     monkeypatch.setattr(export_job.Job, "encode", lambda _, examples: examples)
     path = str(folder / "promise.tsv")
-    promise_on, answers = export_job.Job(
-        mock.Mock(), settings, task, dev, path, folder
-    )._promising()
-    assert promise_on.texts == PROMISE[-1:]
-    assert (answers.classes.tolist(), answers.answered_by) == ([1], "a model 1")
+    source = inputs.Source(mock.Mock(), ("n", "y"), mock.Mock(), None)
+    job = export_job.Job(source, settings, task, dev, path, folder)
+    with caplog.at_level(logging.WARNING):
+        # each trial of a smaller file reads by words of its own; the texts are the same
+        for trial in (job, job.read_by("a model", "its words"), job.read_by("one", "fewer")):
+            promise_on, answers = trial._promising()
+            assert promise_on.texts == PROMISE[-1:]
+            assert (answers.classes.tolist(), answers.answered_by) == ([1], "a model 1")
+    assert caplog.text.count("are left out of the promise") == 1
 
 
 def test_data_leaves_the_same_texts_out_of_its_promise(folder, toy_vocab_file, monkeypatch):

@@ -61,6 +61,12 @@ def test_importance_is_the_slope_of_the_loss_along_each_activation(kind):
     teacher = teacher_of(kind)
     features = toys.features(LENGTHS)
     measured = pruning.measure(teacher, [features])
+    ids, is_real = (np.asarray(features[name]) for name in ("input_ids", "attention_mask"))
+    assert (
+        measured.words.tolist()
+        == np.bincount(ids[is_real > 0], minlength=len(measured.words)).tolist()
+    )
+    assert measured.words[0] == 0  # padding is no word
     size = 4  # 12 wide, 3 heads
     for layer in (0, 1):
         for unit in (0, 5):

@@ -6,6 +6,7 @@ import toys
 
 from tfdistill import errors, models, pruning
 from tfdistill.pruning import weights
+from tfdistill.weights import factorised
 
 BATCHES = [toys.features((5, 9, 3, 7), seed=1), toys.features((8, 4, 6, 2), seed=2)]
 CHECK = toys.features((7, 3, 9), seed=3)  # not in the sample
@@ -94,6 +95,21 @@ def test_a_word_table_of_low_rank_is_factorised_without_a_trace(narrow):
     np.testing.assert_allclose(words @ projection, wanted, rtol=0, atol=1e-5)
     if not narrow:
         assert_same_logits(teacher, student)
+
+
+def test_a_smaller_word_table_keeps_the_words_of_the_sample_best():
+    teacher = toys.classifier(CONFIG, seed=5)
+    student, _ = start(teacher, CONFIG.replace(embedding_size=4))
+    measured = pruning.measure(teacher, BATCHES)
+    (table,) = teacher.get_layer("word_embeddings").get_weights()
+    words, projection = factorised.split(table, 4, measured.words)
+    assert measured.words.sum() == measured.tokens
+    received = [
+        student.get_layer(name).get_weights()[0]
+        for name in ("word_embeddings", "embedding_projection")
+    ]
+    np.testing.assert_allclose(received[0] @ received[1], words @ projection, rtol=0, atol=1e-5)
+    assert np.abs(words @ projection - np.matmul(*factorised.split(table, 4))).max() > 0.01
 
 
 @pytest.mark.thorough

@@ -27,6 +27,16 @@ def test_fewer_directions_leave_the_least_error():
     assert error == pytest.approx(np.square(singular[3:]).sum(), rel=1e-4)
 
 
+def test_words_that_texts_use_keep_their_vectors_best():
+    table, counts = np.random.default_rng(0).normal(size=(40, 8)), np.zeros(40)
+    counts[:10] = 7
+    roots = np.sqrt(counts + 0.05)[:, None]
+    words, projection = factorised.split(table, 3, counts)
+    left, values, right = np.linalg.svd(roots * table, full_matrices=False)
+    nearest = left[:, :3] * values[:3] @ right[:3] / roots
+    np.testing.assert_allclose(words @ projection, nearest, rtol=0, atol=1e-5)
+
+
 @pytest.fixture(
     scope="module", params=["bert", pytest.param("distilbert", marks=pytest.mark.thorough)]
 )

@@ -63,9 +63,10 @@ def file_bytes(config: models.EncoderConfig, lengths: Sequence[int], quantize: s
 
 
 def table_bytes(config: models.EncoderConfig, quantize: str) -> float:
-    """The bytes of a word table as it is."""
+    """The bytes of a word table as it is, of both factors where it has two."""
     width = config.embedding_size or config.hidden_size
-    return config.vocab_size * width * bytes_of_weight(quantize)
+    second = width * config.hidden_size if width < config.hidden_size else 0
+    return (config.vocab_size * width + second) * bytes_of_weight(quantize)
 
 
 def small_table_bytes(config: models.EncoderConfig, quantize: str) -> float:

@@ -95,7 +95,10 @@ class Job:
     def read_by(self, model: Any, tokenizer: Tokenizer) -> Job:
         """The same job with a model of other words."""
         source = dataclasses.replace(self.source, model=model, tokenizer=tokenizer)
-        return dataclasses.replace(self, source=source)
+        job = dataclasses.replace(self, source=source)
+        if self.settings is not None:  # the texts are the same: read once, warned of once
+            vars(job).update(_train=self._train, _held_out=self._held_out)
+        return job
 
     @functools.cached_property
     def _train(self) -> Examples:
@@ -119,6 +122,11 @@ class Job:
 
     def _promising(self) -> tuple[EncodedExamples | None, ModelAnswers | None]:
         """The held-out labelled texts as ids, and a large model's answers to them, if any."""
+        rows, answers = self._held_out
+        return None if rows is None else self.encode(rows), answers
+
+    @functools.cached_property
+    def _held_out(self) -> tuple[Examples | None, ModelAnswers | None]:
         from tfdistill.data import model_answers, promise_rows
         from tfdistill.run import prepare
 
@@ -134,7 +142,7 @@ class Job:
         answers = model_answers.read_model_answers(self.settings, rows)
         if answers is not None and answers.note:
             _log.warning(answers.note)
-        return self.encode(rows), answers
+        return rows, answers
 
 
 def open_job(args: argparse.Namespace) -> Job:

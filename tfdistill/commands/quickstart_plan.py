@@ -18,6 +18,7 @@ import numpy as np
 from tfdistill import config, errors, models
 from tfdistill.budget import costs, word_tables
 from tfdistill.commands import measurement_options
+from tfdistill.compress import factorisation
 from tfdistill.results import quantities, tables
 from tfdistill.run import durations
 
@@ -116,15 +117,15 @@ class QuickstartPlan:
         if type(shape) is not models.EncoderConfig:
             return None
         table, rest = costs.table_bytes(shape, quantize), self.bytes_but_words
-        if self.cut is not None and self.cut.form is not None:
+        if shape.embedding_size is None and self.cut is not None and self.cut.form is not None:
             table = self.cut.form.size_bytes
-        elif (most := self.recipe.export.size_mb) is not None:
+        elif (most := self.recipe.export.size_mb) is not None and shape.embedding_size is None:
             table = min(table, max(costs.small_table_bytes(shape, quantize), 1e6 * most - rest))
         return rest + table
 
     @property
     def bytes_but_words(self) -> float:
-        """The estimate of the file without its word table."""
+        """The estimate of the file without its word table, both factors."""
         shape, quantize = self.student, self.recipe.export.quantize
         whole = float(costs.bytes_of_weight(quantize) * models.count_parameters(shape))
         if type(shape) is models.EncoderConfig:
@@ -172,7 +173,7 @@ class QuickstartPlan:
         if self.cut is None:
             return ""
         shape, quantize, form = self.student, self.recipe.export.quantize, self.cut.form
-        width, least = shape.embedding_size or shape.hidden_size, word_tables.LEAST_DB
+        width, least = shape.hidden_size, word_tables.LEAST_DB
         num = len(self.cut.choice.ids)
         size = quantities.size(costs.bytes_of_weight(quantize) * num * width)
         line = f"word table: {num:,} pieces x {width}, {size} as {quantize}"
@@ -181,7 +182,8 @@ class QuickstartPlan:
         if form is None:
             return f"{line}; within {self.recipe.export.size_mb:g} MB it is too large"
         factors = f"two factors of rank {form.rank}, " if form.rank < width else ""
-        line += f"; in the file {factors}{form.bits} bits, {quantities.size(form.size_bytes)}"
+        place = "student and file" if shape.embedding_size else "the file"
+        line += f"; in {place} {factors}{form.bits} bits, {quantities.size(form.size_bytes)}"
         enough = f"at least {least:g} dB" if form.decibels >= least else "fewer layers leave room"
         return f"{line}: keeps {form.decibels:.1f} dB of its words ({enough})"
 
@@ -226,6 +228,8 @@ def within(
     if earlier_run is not None:
         return _as_before(plan, earlier_run)
     plan = _fit_words(_with_goal(_fit_student(plan, args)))
+    if args.student is None:
+        plan = _with_factors(plan)
     return bound_steps(plan, plan.parts, args.max_minutes)
 
 
@@ -298,7 +302,7 @@ def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPl
             f"format: {quantize}, which holds more of the teacher; it needs LiteRT 2.1.2 or later"
         )
         plan = plan.changed(note, {"export.quantize": quantize, "export.also_quantize": [quantize]})
-    if chosen.config == teacher:
+    if chosen.config == teacher and quantize != _IN_4_BITS:  # which it has to learn
         note = f"student: the teacher itself, which is {within}"
         return plan.with_student(config.TEACHER, note, latency_ms)
     note = f"student: {chosen.part}, the largest part of the teacher {within}"
@@ -339,7 +343,7 @@ def _fit_words(plan: QuickstartPlan) -> QuickstartPlan:
     most = export.size_mb or export.goal_mb
     if cut.table is not None and most is not None:
         room = 1e6 * most - plan.bytes_but_words
-        form = cut.table.fit(shape, room, export.quantize)
+        form = cut.table.fit(shape.replace(embedding_size=None), room, export.quantize)
         num = cut.table.least if form is None else form.num_pieces
         bounded = {"data.cut.vocab_size": num} if num < len(cut.choice.ids) else {}
         cut = dataclasses.replace(cut, choice=cut.choice.first(num), form=form)
@@ -349,6 +353,32 @@ def _fit_words(plan: QuickstartPlan) -> QuickstartPlan:
     notes = (*plan.notes, *(line.strip() for line in record.lines[1:]))
     teacher = plan.teacher and plan.teacher.replace(vocab_size=len(cut.choice.ids))
     return dataclasses.replace(plan, cut=cut, teacher=teacher, notes=notes)
+
+
+def _with_factors(plan: QuickstartPlan) -> QuickstartPlan:
+    """Trains a word table that has no room in the two factors in which the file stores it.
+
+    Of all-MiniLM-L6-v2 on 1,618 sentences of SST-2 a table of rank 192 cost 1.2 points of 2,172
+    unseen ones after the training, 0.6 points in it.
+    """
+    shape, export, stage = plan.student, plan.recipe.export, plan.recipe.stages.get(_JOINT)
+    most = export.size_mb or export.goal_mb
+    as_in_file = stage is not None and stage.compress is not None
+    if most is None or not as_in_file or export.quantize != _IN_4_BITS:
+        return plan
+    if plan.cut is not None:
+        form = plan.cut.form
+        rank = None if form is None or form.rank == shape.hidden_size else form.rank
+    else:
+        room = 1e6 * most - plan.bytes_but_words
+        for rank in (None, *factorisation.ranks(shape.hidden_size)):
+            if costs.table_bytes(shape.replace(embedding_size=rank), export.quantize) <= room:
+                break
+    if rank is None:
+        return plan
+    part = config.parse_pruned(plan.recipe.student.preset)
+    note = f"word table: two factors of rank {rank}, in which the student is trained"
+    return plan.changed(note, {"student.preset": str(dataclasses.replace(part, embedding=rank))})
 
 
 def bound_steps(

@@ -11,7 +11,6 @@ from tfdistill.weights import factorised
 _TABLE = "word_embeddings"
 _PROJECTION = "embedding_projection"
 _BLOCK = 32  # numbers in four bits that share a scale
-_UNSEEN = 0.05  # occurrences of a piece that the corpus does not have
 
 
 def can_factorise(model: keras.Model) -> bool:
@@ -33,9 +32,7 @@ def ranks(width: int) -> list[int]:
 def factorise(model: keras.Model, rank: int, counts: np.ndarray | None = None) -> keras.Model:
     """Makes a model whose word table has two factors, the nearest product of a rank.
 
-    With the rows ``e_w`` of the table and the occurrences ``c_w`` of their words,
-    ``min sum_w (c_w + 0.05) |e_w - a_w B|^2``: words that texts use keep their vectors best, and
-    the others their part in the same directions. Nothing else changes and nothing is trained.
+    See `weights.factorised.split`. Nothing else changes and nothing is trained.
 
     Args:
       model: A classifier of the families bert, distilbert, roberta or tinybert; not changed.
@@ -62,10 +59,9 @@ def factorise(model: keras.Model, rank: int, counts: np.ndarray | None = None) -
     if not 1 <= rank < config.hidden_size:
         raise errors.ConfigError("rank", f"from 1 to below {config.hidden_size}", rank)
     (table,) = model.get_layer(_TABLE).get_weights()
-    occurrences = np.zeros(len(table))
-    if counts is not None:
-        occurrences[: len(counts)] = counts  # tables may be padded
-    words, projection = factorised.split(table, rank, occurrences + _UNSEEN)
+    if counts is not None:  # tables may be padded
+        counts = np.pad(counts, (0, len(table) - len(counts)))
+    words, projection = factorised.split(table, rank, counts)
     smaller = models.build_model(
         config.replace(embedding_size=rank), models.read_head(model), name=model.name
     )

@@ -156,7 +156,7 @@ def missing_inputs(recipe: Recipe) -> list[str]:
     faults = []
     embedded = recipe.data.task == BUILT_IN_DATA
     if recipe.data.file is not None:
-        if not os.path.isfile(recipe.data.file):
+        if not os.path.exists(recipe.data.file):
             faults.append(f"data.file: {recipe.data.file} is not there")
     elif recipe.data.dir is None and not embedded and recipe.data.task is not None:
         faults.append("data.dir: the task's files. Give them with --set data.dir=FOLDER")

@@ -67,7 +67,7 @@ class Roles(NamedTuple):
 def read_columns(path: pathlib.Path, values: Sequence[str] = ()) -> tables.DataTable:
     """Reads all columns of a table with a header, and `values`; see `tables.read_table`."""
     if path.is_dir():
-        remedy = "Files of train and dev that are split already: `tfdistill finetune`, `distill`."
+        remedy = "A folder with train and dev is --data-dir of `tfdistill finetune` and `distill`."
         raise errors.DataError(
             f"data file {path}", "one file of labelled texts", "a folder", remedy
         )

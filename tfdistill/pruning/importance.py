@@ -29,6 +29,7 @@ class Measurements:
       queries: Second moments of each head's queries, (L, h, k, k).
       keys: Second moments of its keys, (L, h, k, k).
       contexts: Second moments of its contexts, (L, h, k, k).
+      words: Occurrences of each token of the vocabulary, (V,).
       examples: Texts in the sample.
       tokens: Real tokens in it.
     """
@@ -40,6 +41,7 @@ class Measurements:
     queries: np.ndarray
     keys: np.ndarray
     contexts: np.ndarray
+    words: np.ndarray
     examples: int
     tokens: int
 
@@ -137,6 +139,7 @@ def measure(teacher: keras.Model, sample: Sample, *, multi_label: bool = False) 
             "queries": moments("query", num_heads, size),
             "keys": moments("key", num_heads, size),
             "contexts": moments("context", num_heads, size),
+            "words": tf.math.bincount(features["input_ids"], mask, config.vocab_size),
         }
 
     examples = tokens = 0
@@ -149,8 +152,6 @@ def measure(teacher: keras.Model, sample: Sample, *, multi_label: bool = False) 
         tokens += int(tf.reduce_sum(mask))
     if not tokens:
         raise errors.DataError("sample to measure a teacher on", "at least one text", "none")
-    per_example = {"neurons", "heads", "pooled"}
-    means = {
-        name: value / (examples if name in per_example else tokens) for name, value in sums.items()
-    }
+    per = dict.fromkeys(("neurons", "heads", "pooled"), examples) | {"words": 1}
+    means = {name: value / per.get(name, tokens) for name, value in sums.items()}
     return Measurements(**means, examples=examples, tokens=tokens)

@@ -192,7 +192,8 @@ def pruned_weights(
         table = np.asarray(teacher[_TABLES[0]][0], np.float64) @ teacher[_PROJECTION][0]
         result[_TABLES[0]] = [cut.write(table)]
     if student.embedding_size is not None:
-        words, projection = factorised.split(result[_TABLES[0]][0], student.embedding_size)
+        table = result[_TABLES[0]][0]
+        words, projection = factorised.split(table, student.embedding_size, measured.words)
         result[_TABLES[0]], result[_PROJECTION] = [words], [projection]
     if not student.type_vocab_size and "token_type_embeddings" in result:
         # A single text has type 0 everywhere: its embeddings stay what they were.

@@ -13,6 +13,7 @@ from tfdistill import models
 
 WORDS = "embeddings.word_embeddings.weight"
 PROJECTION = "embeddings.embedding_transformation.weight"
+_UNSEEN = 0.05  # occurrences of a word that no text has
 
 
 def is_factorised(config: models.EncoderConfig) -> bool:
@@ -22,21 +23,21 @@ def is_factorised(config: models.EncoderConfig) -> bool:
 
 
 def split(
-    table: np.ndarray, size: int, importance: np.ndarray | None = None
+    table: np.ndarray, size: int, counts: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Factorises a table by its leading singular vectors.
 
     With V (d, e) the right singular vectors of the largest singular values: ``E V`` and ``V^T``,
     the nearest product of that rank, ``min |E - A B|^2``; E itself where its rank is no more. With
-    an importance of the rows the squared error of each counts as much, and V is that of the rows
-    times the root of theirs.
+    the occurrences ``c_w`` of the words, ``min sum_w (c_w + 0.05) |e_w - a_w B|^2``: words that
+    texts use keep their vectors best, and the others their part in the same directions.
 
     Reference: Eckart and Young 1936; Lan et al. 2020, ALBERT, section 3.1, for the shape.
 
-    Shapes: `table` (rows, d), `importance` (rows,); returns (rows, e), (e, d).
+    Shapes: `table` (rows, d), `counts` (rows,); returns (rows, e), (e, d).
     """
     table = np.asarray(table, np.float64)
-    weighted = table if importance is None else table * importance[:, None]
+    weighted = table if counts is None else table * (counts + _UNSEEN)[:, None]
     _, vectors = np.linalg.eigh(table.T @ weighted)  # ascending
     leading = vectors[:, ::-1][:, :size]
     return (table @ leading).astype(np.float32), leading.T.astype(np.float32)
