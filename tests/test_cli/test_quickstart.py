@@ -623,7 +623,10 @@ def test_where_nobody_names_a_student_it_is_the_largest_part_in_9_mb(recipe_of):
     assert (student.num_layers, student.hidden_size, student.intermediate_size) == (6, 384, 1152)
     # its table trains in the factors of the file, of the highest rank that has room
     assert student.embedding_size == 192 and 8.5e6 < usual.size_bytes <= 9e6
-    assert any("two factors of rank 192" in note for note in usual.notes)
+    (note,) = (note for note in usual.notes if note.startswith("file: "))
+    assert note == "file: 9 MB; its word table and the student's have two factors of rank 192"
+    fewer = plan_without_budget(recipe_of(), shape, is_open=True, num_spare=4000)
+    assert fewer.student.embedding_size == 224 and 8.5e6 < fewer.size_bytes <= 9e6
     named = plan_without_budget(recipe_of(), shape, budget={"size_mb": 11})
     assert named.student.embedding_size == 256 and 10e6 < named.size_bytes <= 11e6
     # of 12 layers no 11 fit in 9 MB beside so many words
@@ -865,7 +868,7 @@ def plan_of(tmp_path, monkeypatch, toy_vocab_file):
         quickstart_recipe,
         "choose_length",
         lambda tokenizer, *arguments, **more: quickstart_recipe.TextLengths(
-            14 + len(tokenizer.encode("")), "", analysis.DataFindings(), np.full(99, 8)
+            14 + len(tokenizer.encode("")), "", analysis.DataFindings(), np.full(99, 8), 0
         ),
     )
     data = types.SimpleNamespace(

@@ -89,13 +89,19 @@ def test_what_is_kept_is_special_used_or_a_letter_and_rare_pieces_go_if_asked(
     assert "good" in often.tokenizer.vocab and "bad" not in often.tokenizer.vocab
 
 
-def test_where_there_is_room_the_first_of_the_vocabulary_stay_too(rich_vocab, model):
+def test_where_there_is_room_the_first_that_texts_may_have_stay_too(rich_vocab, model):
     needed = compress.prune_vocabulary(model, rich_vocab, CORPUS)
     room = len(needed.tokenizer.vocab) + 3
     more = compress.prune_vocabulary(model, rich_vocab, CORPUS, num_tokens=room)
     fewer = compress.prune_vocabulary(model, rich_vocab, CORPUS, num_tokens=2)
 
-    first = [i for i in range(len(read_vocab(rich_vocab))) if i not in needed.old_ids]
+    vocab = read_vocab(rich_vocab)
+    assert vocab.index("[unused0]") < max(more.old_ids)  # it stands first, and no text has it
+    first = [
+        index
+        for index, token in enumerate(vocab)
+        if index not in needed.old_ids and not token.startswith("[unused")
+    ]
     assert sorted({*more.old_ids} - {*needed.old_ids}) == first[:3]
     assert list(more.old_ids) == sorted(more.old_ids)
     assert fewer.tokenizer.vocab == needed.tokenizer.vocab  # what the corpus needs stays

@@ -11,6 +11,7 @@ from random_texts import random_texts
 from tfdistill import errors
 from tfdistill.tokenization import words as tokenizer_words
 from tfdistill.tokenization.reading import read_tokenizer
+from tfdistill.tokenization.wordpiece import WordPiece
 
 NASTY = [
     "",
@@ -327,3 +328,16 @@ def test_squad_pairs_are_cut_like_the_fast_tokenizers(shared_data):
     for max_length in (16, 25, 128):
         assert_equal_to_reference(vocab_file, texts, contexts, max_length=max_length)
         assert_equal_to_reference(vocab_file, contexts, texts, max_length=max_length)
+
+
+def test_what_texts_of_the_same_scripts_do_not_have_is_spare():
+    others = ["[unused0]", "дом", "##ж", "中", "ñ中"]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film", "##s", "é", "7", "!", "€"]
+    tokenizer = WordPiece([*others, *words], lower_case=False)
+    counts = np.array([token in ("film", "##s") for token in tokenizer.vocab], np.int64)
+    assert tokenizer.spare(counts).tolist() == [True] * len(others) + [False] * len(words)
+    # a script of fewer than one letter in 1,000 is none of the texts'; its word, which is used, is
+    rare = np.array([2000 * (token == "film") + (token == "дом") for token in tokenizer.vocab])
+    assert tokenizer.spare(rare)[:5].tolist() == [True, False, True, True, True]
+    often = np.array([9 * (token in ("film", "дом")) for token in tokenizer.vocab])
+    assert tokenizer.spare(often)[:5].tolist() == [True, False, False, True, True]

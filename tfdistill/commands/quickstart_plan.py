@@ -51,7 +51,8 @@ class QuickstartPlan:
     """A quickstart before it starts: its data, its recipe, and why that is so.
 
     `training` are the sections "stages" and "variants" of a student that is not its teacher,
-    `teacher` is the teacher's shape, `tokens` are those of the training texts, (n,).
+    `teacher` is the teacher's shape, `tokens` are those of the training texts, (n,), `num_spare`
+    counts the pieces of its vocabulary that no such text has.
     """
 
     data: LabelledFile
@@ -63,6 +64,7 @@ class QuickstartPlan:
     cut: CutVocabulary | None = None
     latency_ms: float | None = None  # of the student, where that was measured
     is_open: bool = False  # whether nobody named student, format, compression, size or time
+    num_spare: int = 0
 
     def with_student(
         self, preset: str, note: str, latency_ms: float | None = None
@@ -117,11 +119,15 @@ class QuickstartPlan:
         if type(shape) is not models.EncoderConfig:
             return None
         table, rest = costs.table_bytes(shape, quantize), self.bytes_but_words
-        if shape.embedding_size is None and self.cut is not None and self.cut.form is not None:
-            table = self.cut.form.size_bytes
-        elif (most := self.recipe.export.size_mb) is not None and shape.embedding_size is None:
-            table = min(table, max(costs.small_table_bytes(shape, quantize), 1e6 * most - rest))
-        return rest + table
+        most = self.recipe.export.size_mb
+        if shape.embedding_size is not None:
+            most, spared = most or self.recipe.export.goal_mb, shape.vocab_size - self.num_spare
+            least = costs.table_bytes(shape.replace(vocab_size=spared), quantize)
+        elif self.cut is not None and self.cut.form is not None:
+            return rest + self.cut.form.size_bytes
+        else:
+            least = costs.small_table_bytes(shape, quantize)
+        return rest + (table if most is None else min(table, max(least, 1e6 * most - rest)))
 
     @property
     def bytes_but_words(self) -> float:
@@ -325,11 +331,14 @@ def _with_goal(plan: QuickstartPlan) -> QuickstartPlan:
         return plan
     least = (plan.bytes_but_words + plan.least_table(plan.student, export.quantize)) / 1e6
     goal = next((goal for goal in _GOALS_MB if least <= goal), _GOALS_MB[0])
-    note = (
-        f"file: {goal:g} MB, its word table smaller, if the development set shows that this costs "
-        "less than a point; else as large as said below"
+    return plan.changed(_shrunk(goal), {"export.goal_mb": goal})
+
+
+def _shrunk(size_mb: float) -> str:
+    return (
+        f"file: {size_mb:g} MB, its word table smaller, if the development set shows that this "
+        "costs less than a point; else as large as said below"
     )
-    return plan.changed(note, {"export.goal_mb": goal})
 
 
 def _fit_words(plan: QuickstartPlan) -> QuickstartPlan:
@@ -371,13 +380,16 @@ def _with_factors(plan: QuickstartPlan) -> QuickstartPlan:
         rank = None if form is None or form.rank == shape.hidden_size else form.rank
     else:
         room = 1e6 * most - plan.bytes_but_words
+        shape = shape.replace(vocab_size=shape.vocab_size - plan.num_spare)  # the file has no room
         for rank in (None, *factorisation.ranks(shape.hidden_size)):
             if costs.table_bytes(shape.replace(embedding_size=rank), export.quantize) <= room:
                 break
     if rank is None:
         return plan
     part = config.parse_pruned(plan.recipe.student.preset)
-    note = f"word table: two factors of rank {rank}, in which the student is trained"
+    others = tuple(note for note in plan.notes if note != _shrunk(most))
+    note = f"file: {most:g} MB; its word table and the student's have two factors of rank {rank}"
+    plan = dataclasses.replace(plan, notes=others)
     return plan.changed(note, {"student.preset": str(dataclasses.replace(part, embedding=rank))})
 
 

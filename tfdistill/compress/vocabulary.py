@@ -125,7 +125,7 @@ def prune_vocabulary(
     has at least `min_count` times, and each character of these (alone and as a "##" piece); of a
     Unigram the characters of their scripts. Further ones up to `num_tokens` are those that come
     first in the vocabulary: vocabularies are in the order of how frequent a piece is, so that words
-    of texts to come stay whole.
+    of texts to come stay whole. Last come free places and letters of other scripts.
 
     Args:
       model: Any model of `tfdistill.models`, with or without a head; not changed.
@@ -227,7 +227,7 @@ def rank_tokens(
     Shapes: `counts` (vocab_size,), occurrences of each token; `listed` (tokens,), each once.
     """
     used = np.where(counts >= min_count, counts, 0)
-    present, places = used.copy(), np.full(len(used), len(used))
+    present, places = used.copy(), len(used) + tokenizer.spare(counts)
     if listed is not None:
         present[listed] = np.maximum(present[listed], 1)
         places[listed] = np.arange(len(listed))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import abc
 import array
+import collections
 import functools
 import hashlib
 import pathlib
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
@@ -34,6 +36,8 @@ Kind = Literal["wordpiece", "unigram"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _AT_ONCE = 1 << 16  # texts that are held as bytes
+_LEAST_SHARE = 1e-3  # of the letters of texts, that a script of theirs has
+_FREE_PLACE = "[unused"  # begins the tokens that BERT's vocabularies keep free
 
 
 class Tokenizer(abc.ABC):
@@ -126,6 +130,33 @@ class Tokenizer(abc.ABC):
         Args:
           counts: (vocab_size,), how often the texts use each token.
         """
+
+    def scripts(self, counts: np.ndarray) -> set[str]:
+        """The scripts of texts: those of one in 1,000 of their letters or more.
+
+        Args:
+          counts: (vocab_size,), how often the texts use each token.
+        """
+        letters: collections.Counter[str] = collections.Counter()
+        for index in np.flatnonzero(counts):
+            for character in self.vocab[index]:
+                letters[script_of(character)] += int(counts[index])
+        del letters[""]
+        least = _LEAST_SHARE * letters.total()
+        return {script for script, count in letters.items() if count >= least}
+
+    def spare(self, counts: np.ndarray) -> np.ndarray:
+        """Which tokens no text of the same scripts has, bool (n,): other letters, free places.
+
+        Args:
+          counts: (vocab_size,), how often some texts use each token.
+        """
+        scripts = {"", *self.scripts(counts)}
+        others = [
+            token.startswith(_FREE_PLACE) or not scripts.issuperset(map(script_of, token))
+            for token in self.vocab
+        ]
+        return np.array(others) & ~(self.always_needed(counts) | (counts > 0))
 
     @abc.abstractmethod
     def subset(self, ids: Sequence[int] | np.ndarray) -> Tokenizer:
@@ -322,6 +353,13 @@ class Tokenizer(abc.ABC):
     @abc.abstractmethod
     def _pieces(self, texts: Sequence[str]) -> Any:
         """Yields ids and the pieces of each text, a block of texts at a time."""
+
+
+@functools.cache
+def script_of(character: str) -> str:
+    """The script of a letter or a combining mark, the first word of its name; "" of others."""
+    is_letter = unicodedata.category(character)[0] in "LM"
+    return unicodedata.name(character, "").partition(" ")[0] if is_letter else ""
 
 
 def without_surrogates(texts: Sequence[str]) -> list[str]:

@@ -10,7 +10,6 @@ A special token that a user typed ("</s>") is that token, as there.
 from __future__ import annotations
 
 import base64
-import collections
 import functools
 import json
 import math
@@ -27,7 +26,7 @@ from tfdistill import errors
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.tokenization import edge_cases, library
 from tfdistill.tokenization.library import LibraryTokenizer
-from tfdistill.tokenization.tokenizer import Tokenizer, without_surrogates
+from tfdistill.tokenization.tokenizer import Tokenizer, script_of, without_surrogates
 from tfdistill.tokenization.wordpiece import checked_added, vocabulary_fault
 
 SENTENCEPIECE_FILE = "sentencepiece.bpe.model"
@@ -46,7 +45,6 @@ _RUNS_OF_BLANKS = " {2,}"  # the one expression of such files
 _PROBES = ("a <mask> b", "a  \n<mask>b", " a", "a ", "a\n", "a  b")
 _BLOCK = 1 << 12  # texts of one call
 _OF_MANY_LANGUAGES = 100_000  # pieces
-_LEAST_SHARE = 1e-3  # of the letters of texts, that a script of theirs has
 
 
 class Unigram(Tokenizer):
@@ -132,15 +130,9 @@ class Unigram(Tokenizer):
         """The special tokens, the lowest-scored piece, the mark, and single characters.
 
         These are punctuation, currencies, those of ASCII, and the letters of the scripts of the
-        texts, alone and with the mark; a script of fewer than one letter in 1,000 does not count.
+        texts (`scripts`), alone and with the mark.
         """
-        letters: collections.Counter[str] = collections.Counter()
-        for index in np.flatnonzero(counts):
-            for character in self.vocab[index]:
-                letters[_script_of(character)] += int(counts[index])
-        del letters[""]
-        least = _LEAST_SHARE * letters.total()
-        scripts = {script for script, count in letters.items() if count >= least}
+        scripts = self.scripts(counts)
         needed = np.array(
             [piece == MARK or _is_needed(piece.removeprefix(MARK), scripts) for piece in self.vocab]
         )
@@ -239,19 +231,12 @@ class Unigram(Tokenizer):
             yield self.fast.pieces(cleaned[start : start + _BLOCK])
 
 
-@functools.cache
-def _script_of(character: str) -> str:
-    """The script of a letter or a combining mark, the first word of its name; "" of others."""
-    is_letter = unicodedata.category(character)[0] in "LM"
-    return unicodedata.name(character, "").partition(" ")[0] if is_letter else ""
-
-
 def _is_needed(character: str, scripts: Collection[str]) -> bool:
     """Whether a piece is a single character that texts of these scripts may have."""
     if len(character) != 1:
         return False
     is_sign = unicodedata.category(character)[0] == "P" or unicodedata.category(character) == "Sc"
-    return character.isascii() or is_sign or _script_of(character) in scripts
+    return character.isascii() or is_sign or script_of(character) in scripts
 
 
 def check_pieces(pieces: Sequence[tuple[str, float]], name: str) -> None:
