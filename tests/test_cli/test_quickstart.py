@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import types
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import toys
 
 import export
 from tfdistill import analysis, cli, config, errors, manifest, models, report, results, run, tasks
+from tfdistill.budget import word_tables
 from tfdistill.commands import quickstart, quickstart_plan, quickstart_recipe
 from tfdistill.data import answers, labelled_file, synthetic
 from tfdistill.io import reading
@@ -609,7 +611,7 @@ def test_a_file_of_more_than_9_mb_may_shrink_its_table_and_a_run_that_is_continu
     assert again.recipe.export == large.recipe.export
 
 
-def test_where_nobody_names_a_student_it_is_the_largest_part_in_9_mb(recipe_of):
+def test_where_nobody_names_a_student_it_is_the_largest_part_in_9_mb(recipe_of, monkeypatch):
     shape = models.preset("minilm_6l_384d")
 
     def student_note(teacher):
@@ -636,6 +638,21 @@ def test_where_nobody_names_a_student_it_is_the_largest_part_in_9_mb(recipe_of):
     large = plan_without_budget(recipe_of(), deep.replace(vocab_size=60_000), is_open=True)
     assert large.student.num_layers >= 11 and large.student.hidden_size == 384
     assert large.recipe.export.goal_mb == 18
+    monkeypatch.setattr(config, "saved_recipe", lambda folder: usual.recipe)
+    again = plan_without_budget(recipe_of(), shape, pathlib.Path("run"))
+    assert (again.student, again.size_bytes) == (usual.student, usual.size_bytes)
+
+
+@pytest.mark.parametrize(("rank", "expected"), [(288, 288), (384, None)])
+def test_a_student_of_a_cut_vocabulary_has_the_rank_of_its_file(rank, expected, recipe_of):
+    usual = plan_without_budget(recipe_of(), models.preset("minilm_6l_384d"), is_open=True)
+    whole = usual.changed("student: a part", {"student.preset": "pruned:layers=6,ffn=1152"})
+    form = word_tables.TableForm(9000, rank, 4, 2e6, 10.2)
+    cut = quickstart_plan.CutVocabulary(mock.Mock(), mock.Mock(), mock.Mock(), form)
+    plan = quickstart_plan._with_factors(dataclasses.replace(whole, cut=cut))
+    assert plan.student.embedding_size == expected
+    cut = dataclasses.replace(cut, form=None)  # no table has room, whatever its rank
+    assert quickstart_plan._with_factors(dataclasses.replace(whole, cut=cut)).recipe == whole.recipe
 
 
 @pytest.mark.parametrize(
