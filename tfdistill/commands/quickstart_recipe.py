@@ -49,16 +49,12 @@ _CLOSEST = "weight_only_wi8_afp32"  # of the formats of a byte a weight
 
 @dataclasses.dataclass(frozen=True)
 class TextLengths:
-    """The length that is proposed, a sentence about it, unknown words, and tokens by text, (n,).
-
-    `num_spare` pieces of the vocabulary no text of the same scripts has.
-    """
+    """The length that is proposed, a sentence about it, unknown words, and tokens by text, (n,)."""
 
     max_length: int
     note: str
     words: analysis.DataFindings
     tokens: np.ndarray
-    num_spare: int
 
 
 def make_plan(
@@ -190,9 +186,7 @@ def make_plan(
         shape = shape.replace(vocab_size=len(cut.choice.ids))
     teacher_shape = None if args.answers else shape
     why_so = tuple(notes), teacher_shape, texts.tokens, cut
-    draft = QuickstartPlan(
-        data, recipe, training, *why_so, is_open=is_open, num_spare=texts.num_spare
-    )
+    draft = QuickstartPlan(data, recipe, training, *why_so, is_open=is_open)
     if data.cross_fitted:
         return draft
     if args.student is not None:
@@ -325,9 +319,7 @@ def choose_length(tokenizer: Tokenizer, data: LabelledFile, *, positions: int) -
     length, note = fit_length(tokens, positions)
     if train is not data.sets["train"]:
         note += f"; {_READ:,} of the texts were counted"
-    spare = tokenizer.spare(np.bincount(ids, minlength=tokenizer.vocab_size))
-    words = analysis.check_words(ids, tokenizer)
-    return TextLengths(length, note, words, tokens, int(spare.sum()))
+    return TextLengths(length, note, analysis.check_words(ids, tokenizer), tokens)
 
 
 def fit_length(lengths: np.ndarray, positions: int) -> tuple[int, str]:

@@ -123,9 +123,10 @@ def prune_vocabulary(
 
     Kept are the special tokens, ASCII letters, digits and punctuation, each piece that the corpus
     has at least `min_count` times, and each character of these (alone and as a "##" piece); of a
-    Unigram the characters of their scripts. Further ones up to `num_tokens` are those that come
-    first in the vocabulary: vocabularies are in the order of how frequent a piece is, so that words
-    of texts to come stay whole. Last come free places and letters of other scripts.
+    Unigram the characters of their scripts. Further ones up to `num_tokens` are other characters of
+    these scripts, which nothing else spells, then those that come first in the vocabulary:
+    vocabularies are in the order of how frequent a piece is, so that words of texts to come stay
+    whole. Last come free places and letters of other scripts.
 
     Args:
       model: Any model of `tfdistill.models`, with or without a head; not changed.
@@ -227,7 +228,11 @@ def rank_tokens(
     Shapes: `counts` (vocab_size,), occurrences of each token; `listed` (tokens,), each once.
     """
     used = np.where(counts >= min_count, counts, 0)
-    present, places = used.copy(), len(used) + tokenizer.spare(counts)
+    is_letter, is_spare = (
+        np.array([len(token) == 1 for token in tokenizer.vocab]),
+        tokenizer.spare(counts),
+    )
+    present, places = used.copy(), len(used) + np.where(is_spare, 2, ~is_letter)
     if listed is not None:
         present[listed] = np.maximum(present[listed], 1)
         places[listed] = np.arange(len(listed))
