@@ -373,6 +373,8 @@ def _with_factors(plan: QuickstartPlan) -> QuickstartPlan:
     as_in_file = stage is not None and stage.compress is not None
     if most is None or not as_in_file or export.quantize != _IN_4_BITS:
         return plan
+    if shape.embedding_size is not None or not config.is_pruned(plan.recipe.student.preset):
+        return plan
     if plan.cut is not None:
         form = plan.cut.form
         rank = None if form is None or form.rank == shape.hidden_size else form.rank

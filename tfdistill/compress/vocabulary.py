@@ -228,10 +228,8 @@ def rank_tokens(
     Shapes: `counts` (vocab_size,), occurrences of each token; `listed` (tokens,), each once.
     """
     used = np.where(counts >= min_count, counts, 0)
-    is_letter, is_spare = (
-        np.array([len(token) == 1 for token in tokenizer.vocab]),
-        tokenizer.spare(counts),
-    )
+    is_letter = np.array([len(token) == 1 for token in tokenizer.vocab])
+    is_spare = tokenizer.spare(counts)
     present, places = used.copy(), len(used) + np.where(is_spare, 2, ~is_letter)
     if listed is not None:
         present[listed] = np.maximum(present[listed], 1)
