@@ -626,7 +626,7 @@ def test_where_nobody_names_a_student_it_is_the_largest_part_in_9_mb(recipe_of, 
     # its table trains in the factors of the file: with 85% of the words they have room
     assert student.embedding_size == 224 and 8.5e6 < usual.size_bytes <= 9e6
     (note,) = (note for note in usual.notes if note.startswith("file: "))
-    assert note == "file: 9 MB; its word table and the student's have two factors of rank 224"
+    assert note == "file: 9 MB; it and the student have a word table in two factors, rank 224"
     named = plan_without_budget(recipe_of(), shape, budget={"size_mb": 11})
     assert named.student.embedding_size == 288 and 10e6 < named.size_bytes <= 11e6
     # of 12 layers no 11 fit in 9 MB beside so many words

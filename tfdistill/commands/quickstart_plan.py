@@ -387,7 +387,7 @@ def _with_factors(plan: QuickstartPlan) -> QuickstartPlan:
         return plan
     part = config.parse_pruned(plan.recipe.student.preset)
     others = tuple(note for note in plan.notes if note != _shrunk(most))
-    note = f"file: {most:g} MB; its word table and the student's have two factors of rank {rank}"
+    note = f"file: {most:g} MB; it and the student have a word table in two factors, rank {rank}"
     plan = dataclasses.replace(plan, notes=others)
     return plan.changed(note, {"student.preset": str(dataclasses.replace(part, embedding=rank))})
 
