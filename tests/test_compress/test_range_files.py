@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import compress, errors, models
+from tfdistill import compress, errors, models, weights
 from tfdistill.weights import factorised
 
 pytestmark = pytest.mark.slow
@@ -50,6 +50,28 @@ def test_a_factorised_word_table_keeps_its_factors(tmp_path):
     narrower = toys.classifier(toys.STUDENT.replace(embedding_size=3))
     with pytest.raises(errors.WeightsError, match="ranges of"):
         compress.with_ranges(narrower, tmp_path / "ranges")
+
+
+def test_factors_that_were_trained_in_4_bits_are_on_their_grid_again(tmp_path):
+    shape = toys.STUDENT.replace(
+        vocab_size=64, hidden_size=64, intermediate_size=64, embedding_size=32
+    )
+    trained = compress.quantize_aware(toys.randomise(toys.classifier(shape), 3), bits=4)
+    plain = compress.strip(trained)
+    compress.save_ranges(plain, tmp_path / "factors")
+    weights.save_hf(plain, tmp_path / "hf")
+    loaded = weights.load_classifier(tmp_path / "hf").model
+
+    def lost(model):
+        rounded = compress.strip(compress.quantize_aware(model, bits=4))
+        return np.abs(rounded(BATCH).numpy() - model(BATCH).numpy()).max()
+
+    again = compress.with_ranges(loaded, tmp_path / "factors")
+    assert not compress.is_quantize_aware(again)
+    np.testing.assert_allclose(again(BATCH), trained(BATCH), rtol=0, atol=1e-5)
+    assert lost(again) < 1e-5 < 100 * 1e-5 < lost(loaded)  # other factors are rounded again
+    compress.save_ranges(toys.classifier(toys.STUDENT), tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
 
 
 def test_ranges_of_another_model_and_damaged_files_are_refused(quantized, saved, tmp_path):

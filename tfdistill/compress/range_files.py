@@ -1,7 +1,7 @@
-"""Quantization-aware models on disk: the plain model, and a file with the ranges.
+"""What a saved model does not hold: the ranges of a quantization-aware one, the factors of a table.
 
-Both factors of a factorised word table are in it, too: the plain model is saved with their product,
-which has other factors when it is split again, and the ranges are those of the trained ones.
+The plain model is saved with the product of the two factors of a word table. That has others when
+it is split again: ranges would not fit them, nor are they rounded to 4 bits as they were trained.
 """
 
 from __future__ import annotations
@@ -26,20 +26,23 @@ _FACTORS = ("word_embeddings/factor", "embedding_projection/factor")
 
 
 def save_ranges(model: keras.Model, path: files.Path) -> None:
-    """Writes the ranges of a quantization-aware model; its float weights are saved elsewhere.
+    """Writes the ranges of a quantization-aware model, and a word table's two factors.
+
+    Of a model with neither nothing is written; its float weights are saved elsewhere.
 
     Args:
-      model: A quantization-aware model.
+      model: Any model of `tfdistill.models`.
       path: The safetensors file: "<layer>/<tensor>_min" and "..._max", and how many batches an
         activation's range is made of.
     """
     ranges = {name: np.asarray(variable) for name, variable in _ranges(model).items()}
     ranges |= _factors(rebuild.strip(model))
-    arrays.write_arrays(path, ranges, metadata={"format_version": _FORMAT})
+    if ranges:
+        arrays.write_arrays(path, ranges, metadata={"format_version": _FORMAT})
 
 
 def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
-    """Makes a model quantization-aware with ranges from a file.
+    """Gives a model the ranges and factors of a file; with ranges it is quantization-aware.
 
     Args:
       plain: The model as `strip` gave it, saved and loaded.
@@ -57,7 +60,7 @@ def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
     factors = {name: saved.pop(name) for name in saved.keys() & set(_FACTORS)}
     wrapped = sorted({name.split("/")[0] for name in saved})
     names = {layer.name for layer in plain.layers}
-    if version != _FORMAT or not wrapped or not names.issuperset(wrapped):
+    if version != _FORMAT or not (wrapped or factors) or not names.issuperset(wrapped):
         raise errors.WeightsError(
             f"{path}",
             f"ranges (format {_FORMAT}) of the layers of {plain.name!r}",
@@ -72,7 +75,7 @@ def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
         plain = models.with_policy(plain, "float32")  # a copy
         for name, factor in factors.items():
             plain.get_layer(name.split("/")[0]).set_weights([factor])
-    model = quantization_aware.quantize_aware(plain, layers=wrapped)
+    model = quantization_aware.quantize_aware(plain, layers=wrapped) if wrapped else plain
     variables = _ranges(model)
     shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
     if not fitting or shapes != {name: array.shape for name, array in saved.items()}:

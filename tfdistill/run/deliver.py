@@ -36,13 +36,12 @@ def save_model(
 
     A BiLSTM has no class in `transformers`: ``model.safetensors``, ``vocab.txt`` and
     ``classifier.json`` (labels and case) are written instead. A quantization-aware model is saved
-    as its float weights, and its ranges as ``ranges.safetensors``. The checksums of all files are
-    recorded, and verified before they are read.
+    as its float weights, and its ranges as ``ranges.safetensors``, where both factors of a word
+    table are, too. The checksums of all files are recorded, and verified before they are read.
     """
     plain = compress.strip(model)
     with files.atomic_folder(folder) as temporary:
-        if compress.is_quantize_aware(model):
-            compress.save_ranges(model, temporary / compress.RANGES)
+        compress.save_ranges(model, temporary / compress.RANGES)
         if isinstance(models.config_of(model), models.WordVectorConfig):
             weights.save_bilstm(plain, temporary, labels=labels, tokenizer=data.tokenizer)
         else:
