@@ -76,8 +76,8 @@ COVERED_BY = {
         "tfdistill/commands/export_job tfdistill/commands/index tfdistill/commands/models "
         "tfdistill/commands/runs tfdistill/commands/export_targets "
         "tfdistill/commands/measurement_options tfdistill/commands/plan "
-        "tfdistill/commands/quickstart_plan tfdistill/commands/quickstart_verdict "
-        "tfdistill/commands/quickstart_recipe"
+        "tfdistill/commands/quickstart_budget tfdistill/commands/quickstart_plan "
+        "tfdistill/commands/quickstart_verdict tfdistill/commands/quickstart_recipe"
     ),
     "test_export/test_planted_faults.py": (
         "export/checking/outputs export/checking/pairing export/checking/ranges "

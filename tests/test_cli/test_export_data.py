@@ -11,7 +11,7 @@ import toys
 
 import export
 from tfdistill import cli, config, errors, load_data, models, training, weights
-from tfdistill.commands import quickstart_plan, quickstart_recipe
+from tfdistill.commands import quickstart_budget, quickstart_recipe
 from tfdistill.data import batches
 from tfdistill.predictor import Predictor
 from tfdistill.run import teachers
@@ -170,7 +170,7 @@ def test_the_proposed_student_is_the_one_of_quickstart(folder, capsys, monkeypat
     from tfdistill.commands import export_data
 
     monkeypatch.setattr(quickstart_recipe, "is_small", lambda *_: False)
-    monkeypatch.setattr(quickstart_plan, "_GOALS_MB", (1e-3,))  # 9 MB hold the teacher
+    monkeypatch.setattr(quickstart_budget, "_GOALS_MB", (1e-3,))  # 9 MB hold the teacher
     values = {"task": "rows", "file": str(folder / "rows.csv"), "text_column": "text"}
     settings = config.parse_section(config.DataConfig, values, source="test", place="data")
     first, command = export_data.check_fit(str(folder / "named"), settings)

@@ -19,7 +19,7 @@ import toys
 import export
 from tfdistill import analysis, cli, config, errors, manifest, models, report, results, run, tasks
 from tfdistill.budget import word_tables
-from tfdistill.commands import quickstart, quickstart_plan, quickstart_recipe
+from tfdistill.commands import quickstart, quickstart_budget, quickstart_plan, quickstart_recipe
 from tfdistill.data import answers, labelled_file, synthetic
 from tfdistill.io import reading
 from tfdistill.results import quantities
@@ -540,19 +540,19 @@ def test_minutes_take_steps_of_the_student_away(recipe_of):
     recipe = recipe_of()
     proposal = quickstart_plan.QuickstartPlan(None, recipe, {}, (), SHAPE, np.full(99, 8))
     parts = [durations.TimedPart("start", 60), durations.TimedPart("distil", 1000 + 9, 1000, 1.0)]
-    assert quickstart_plan.bound_steps(proposal, parts, 20) is proposal
-    bounded = quickstart_plan.bound_steps(proposal, parts, 10).recipe.stages["joint"]
+    assert quickstart_budget.bound_steps(proposal, parts, 20) is proposal
+    bounded = quickstart_budget.bound_steps(proposal, parts, 10).recipe.stages["joint"]
     assert (bounded.steps, bounded.min_steps) == (600 - 69, None)
     with pytest.raises(errors.ConfigError, match=r"at least 2\.9 on this machine"):
-        quickstart_plan.bound_steps(proposal, parts, 2)
+        quickstart_budget.bound_steps(proposal, parts, 2)
     few = [durations.TimedPart("distil", 240, 20, 1.0)]
     with pytest.raises(errors.ConfigError, match=r"at least 4 on"):  # no more than without a budget
-        quickstart_plan.bound_steps(proposal, few, 2)
+        quickstart_budget.bound_steps(proposal, few, 2)
     proposal = proposal.with_student(config.TEACHER, "student: the teacher itself")
     for steps in (0, 1000):
         parts = [durations.TimedPart("fine-tune the teacher", 600, steps, 0.5)]
         with pytest.raises(errors.ConfigError, match=r"at least 10 .*No student is trained"):
-            quickstart_plan.bound_steps(proposal, parts, 2)
+            quickstart_budget.bound_steps(proposal, parts, 2)
 
 
 def test_a_size_is_filled_in_four_bits_and_a_run_that_is_continued_keeps_its_format(
@@ -566,7 +566,7 @@ def test_a_size_is_filled_in_four_bits_and_a_run_that_is_continued_keeps_its_for
         answers=None, student=None, latency_ms=None, size_mb=5.0, max_minutes=None,
         teacher="x", device="host", serial=None, binary=None,
     )  # fmt: skip
-    planned = quickstart_plan.within(drafted, args, None)
+    planned = quickstart_budget.within(drafted, args, None)
     assert planned.recipe.export.quantize == "dynamic_wi4_afp32_block32"
     assert planned.recipe.export.also_quantize == ("dynamic_wi4_afp32_block32",)
     assert planned.size_bytes <= 5e6 and planned.student.num_layers >= 5
@@ -575,7 +575,7 @@ def test_a_size_is_filled_in_four_bits_and_a_run_that_is_continued_keeps_its_for
     assert (trained_as.method, trained_as.bits) == ("quantize", 4)
 
     monkeypatch.setattr(config, "saved_recipe", lambda folder: planned.recipe)
-    again = quickstart_plan.within(drafted, args, pathlib.Path("run"))
+    again = quickstart_budget.within(drafted, args, pathlib.Path("run"))
     assert again.recipe.export == planned.recipe.export
     assert again.recipe.stages == planned.recipe.stages
 
@@ -594,7 +594,7 @@ def plan_without_budget(recipe, teacher, earlier_run=None, budget=None, **change
         answers=None, student=None, max_minutes=None, teacher="x", device="host", serial=None,
         binary=None, **budget,
     )  # fmt: skip
-    return quickstart_plan.within(draft, args, earlier_run)
+    return quickstart_budget.within(draft, args, earlier_run)
 
 
 def test_a_file_of_more_than_9_mb_may_shrink_its_table_and_a_run_that_is_continued_too(
@@ -647,14 +647,16 @@ def test_a_student_of_a_cut_vocabulary_has_the_rank_of_its_file(rank, expected, 
     whole = usual.changed("student: a part", {"student.preset": "pruned:layers=6,ffn=1152"})
     form = word_tables.TableForm(9000, rank, 4, 2e6, 10.2)
     cut = quickstart_plan.CutVocabulary(mock.Mock(), mock.Mock(), mock.Mock(), form)
-    plan = quickstart_plan._with_factors(dataclasses.replace(whole, cut=cut))
+    plan = quickstart_budget._with_factors(dataclasses.replace(whole, cut=cut))
     assert plan.student.embedding_size == expected
     # a teacher's own factors, and a preset, stay as they are
     for preset in ("pruned:layers=6,ffn=1152,embedding=128", "tinybert_4l_312d"):
         kept = whole.changed("student: another", {"student.preset": preset})
-        assert quickstart_plan._with_factors(kept).recipe == kept.recipe
+        assert quickstart_budget._with_factors(kept).recipe == kept.recipe
     cut = dataclasses.replace(cut, form=None)  # no table has room, whatever its rank
-    assert quickstart_plan._with_factors(dataclasses.replace(whole, cut=cut)).recipe == whole.recipe
+    assert (
+        quickstart_budget._with_factors(dataclasses.replace(whole, cut=cut)).recipe == whole.recipe
+    )
 
 
 @pytest.mark.parametrize(

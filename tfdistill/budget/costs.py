@@ -69,6 +69,14 @@ def table_bytes(config: models.EncoderConfig, quantize: str) -> float:
     return (config.vocab_size * width + second) * bytes_of_weight(quantize)
 
 
+def table_of_most_words(config: models.EncoderConfig, quantize: str) -> float:
+    """The bytes of a word table with 85% of the words.
+
+    The others are rare, and can be spelt with these: see decision 0018.
+    """
+    return table_bytes(config.replace(vocab_size=math.ceil(0.85 * config.vocab_size)), quantize)
+
+
 def small_table_bytes(config: models.EncoderConfig, quantize: str) -> float:
     """Estimates the bytes of the word table that `export.size_mb` reaches at little loss.
 

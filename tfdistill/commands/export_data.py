@@ -8,7 +8,7 @@ import shlex
 import sys
 
 from tfdistill import config, errors, weights
-from tfdistill.commands import base, options, plan, quickstart, quickstart_plan, quickstart_recipe
+from tfdistill.commands import base, options, plan, quickstart, quickstart_budget, quickstart_recipe
 from tfdistill.data import from_config
 from tfdistill.data.labelled_file import LabelledFile
 from tfdistill.results import quantities
@@ -79,7 +79,7 @@ def _proposal(command: str, checkpoint: Checkpoint, data: LabelledFile) -> list[
     args = parser.parse_args(shlex.split(command)[1:])
     folder = pathlib.Path("runs")
     plan = quickstart_recipe.make_plan(args, data.task.name, checkpoint, data, folder)
-    plan = quickstart_plan.within(plan, args, None)
+    plan = quickstart_budget.within(plan, args, None)
     if plan.recipe.student.is_teacher:
         return ["a smaller file: none proposed; the model is no larger than a student"]
     size = "" if plan.size_bytes is None else f"about {quantities.size(plan.size_bytes)}, "

@@ -199,7 +199,7 @@ def _plan(
     _say(map(flags.in_options, [*data.notes[:-1], data.label_note]))
 
     from tfdistill import weights
-    from tfdistill.commands import quickstart_plan, quickstart_recipe
+    from tfdistill.commands import quickstart_budget, quickstart_recipe
 
     teacher = config.model_folder(str(args.teacher or args.student))
     checkpoint = weights.open_checkpoint(teacher, shapes_only=True)
@@ -214,7 +214,7 @@ def _plan(
         findings = _findings(data, section)
     _check(planned.recipe)
     _say(_recall_note(data, section.min_recall))
-    return quickstart_plan.within(planned, args, None if record is None else out), findings
+    return quickstart_budget.within(planned, args, None if record is None else out), findings
 
 
 def _answered(args: argparse.Namespace) -> AnsweredFile | None:
