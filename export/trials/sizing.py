@@ -255,8 +255,6 @@ class _SizeSearch:
                 candidate = self._try(step, *shape)
                 if self.keeps(candidate):
                     return candidate
-                if self._surely and step == STEPS[0] and self._fits(candidate):
-                    return candidate  # not for its size, which nothing needs to change
                 if candidate.trial.size_bytes is None or self._fits(candidate):
                     break
         if not any(map(self._fits, self.candidates)) and not self._surely:

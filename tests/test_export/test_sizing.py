@@ -274,15 +274,6 @@ def test_a_goal_that_the_file_keeps_as_it_is_changes_nothing(fit, attempts):
     assert (choice.keeps, choice.num_words) == (True, NUM_WORDS)
 
 
-def test_a_goal_that_a_file_keeps_and_loses_too_much_is_not_the_reason_for_less(
-    fit, attempts, monkeypatch
-):
-    monkeypatch.setattr(sizing._SizeSearch, "keeps", lambda *_: False)
-    with pytest.raises(errors.ParityError, match="as it is"):
-        fit(REST + TABLE + 1, surely=True)
-    assert len(attempts.tried) == 1
-
-
 def test_a_model_near_chance_is_refused_before_anything_is_tried(wide, requested, attempts):
     labels = (wide.texts.labels + np.arange(len(wide.texts.labels))) % 3
     others = dataclasses.replace(wide.texts, labels=labels.astype(np.int32))
