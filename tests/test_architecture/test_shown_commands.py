@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import itertools
 import pathlib
 import re
 import shlex
@@ -12,12 +13,15 @@ import subprocess
 import numpy as np
 import pytest
 import toys
+import unigrams
 
 from tfdistill import cli, models, weights
 from tfdistill.data import vocab
+from tfdistill.tokenization import unigram
 
 ROOT = pathlib.Path(__file__).parents[2]
 ROUTER = ROOT / "docs" / "tutorials" / "router.md"
+LANGUAGES = ROUTER.with_name("languages.md")
 GUIDES = ROOT / "docs" / "guides"
 ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 WIDTH = 32
@@ -80,7 +84,7 @@ def folder(tmp_path_factory):
         yield tmp_path
 
 
-def run(line: str) -> str:
+def run(line: str, *more: str) -> str:
     """Runs a line of a page, with the toy for its encoder; returns what it prints."""
     if not line.startswith("tfdistill "):
         subprocess.run(line, shell=True, check=True)
@@ -88,7 +92,7 @@ def run(line: str) -> str:
     _, *command = shlex.split(line.replace(ENCODER, "toy-encoder"))
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = cli.main([*command, *MORE.get(command[0], ())])
+        code = cli.main([*command, *MORE.get(command[0], ()), *more])
     assert code == 0, f"{line}\n{err.getvalue()}"
     return out.getvalue()
 
@@ -146,3 +150,46 @@ def test_the_commands_of_the_guides_that_read_a_run_take_it(page, part, count, r
     assert len(lines) == count
     for line in lines:
         assert run(line)
+
+
+@pytest.fixture
+def many_languages(tmp_path, monkeypatch):
+    """Sentences of two languages in the folders of SIB-200, and an encoder of more."""
+    words = {"deu_Latn": ("gut", "schlecht"), "hin_Deva": ("अच्छा", "फिल्म")}
+    for folder, (good, dull) in words.items():
+        part = tmp_path / "sib200" / folder
+        part.mkdir(parents=True)
+        rows = [
+            (" ".join(order), label)
+            for label, word in (("sports", good), ("travel", dull))
+            for order in itertools.product((word, "film", "nicht"), repeat=4)
+            if word in order
+        ]
+        lines = [f"{number}\t{label}\t{text}" for number, (text, label) in enumerate(rows)]
+        table = "\n".join(["index_id\tcategory\ttext", *lines]) + "\n"
+        for name in ("train", "test"):
+            (part / f"{name}.tsv").write_text(table, encoding="utf-8")
+    tokenizer = unigrams.unigram()
+    shape = toys.SHALLOW_TEACHER.replace(
+        vocab_size=tokenizer.vocab_size, pad_token_id=1, max_positions=48, pooler=False
+    )
+    encoder = toys.randomise(models.build_embedder(shape, pooling="mean"), 1)
+    weights.save_hf(encoder, tmp_path / "multilingual-e5-small", tokenizer=tokenizer, max_length=40)
+    monkeypatch.setattr(unigram, "_OF_MANY_LANGUAGES", 50)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_german_and_hindi_become_a_file(many_languages):
+    (code,) = re.findall(r"^```python\n(.*?)^```", LANGUAGES.read_text("utf-8"), re.M | re.S)
+    assert len(code.strip().splitlines()) <= 10
+    (many_languages / "topics.py").write_text(code, encoding="utf-8")
+    allowed = settings("teacher.allow_weak=true")
+    printed = [
+        run(line, *(allowed if " quickstart " in line else ())) for line in shown_lines(LANGUAGES)
+    ]
+    assert len(printed) == 5
+    with open(many_languages / "topics.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["language"] for row in rows} == {"de", "hi"}

@@ -38,3 +38,17 @@ def test_what_a_file_stores_are_all_parameters_but_unused_positions(shape):
     # embeddings are the rest.
     assert weights + tables + vectors == pytest.approx(parameters, abs=4 * shape.hidden_size)
     assert layers == shape.num_layers
+
+
+def test_what_a_file_holds_beside_its_words_is_the_same_with_two_factors():
+    shape = models.preset("minilm_6l_384d")
+    narrower = shape.replace(embedding_size=96)
+    without_words = [
+        costs.file_bytes(each, (16, 32), "dynamic_wi8_afp32")
+        - costs.table_bytes(each, "dynamic_wi8_afp32")
+        for each in (shape, narrower)
+    ]
+    assert without_words[0] == pytest.approx(without_words[1])
+    assert costs.table_bytes(narrower, "float32") == 4 * 96 * (shape.vocab_size + 384)
+    most = costs.table_of_most_words(shape, "float32") / costs.table_bytes(shape, "float32")
+    assert most == pytest.approx(0.85, abs=1e-4)

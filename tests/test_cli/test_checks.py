@@ -23,6 +23,8 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("finetune bert --task qnli --data-dir {} --out o", 2, "expected one of the columns sentence"),
     ("finetune bert --task sst2 --data-dir {} --max-length 9999 --out o", 2,
      "--max-length sets data.max_length."),
+    ("distill --teacher bert --student bert_tiny --data {} --out o", 2,
+     "distill: data file {}: expected one file of labelled texts, received a folder. A folder"),
     ("distill --teacher ./none --student bert_tiny --task sst2 --data-dir {} --out o", 2,
      "--teacher: expected an existing path, received './none'"),
     ("distill --teacher bert --student bert_tniy --task sst2 --data-dir {} --out o", 2,

@@ -129,3 +129,16 @@ def test_evaluation_changes_nothing_whatever_the_order_of_the_labels(toy_vocab_f
     assert figures == [expected] * 3
     for old, new in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(new, old)
+
+
+def test_a_saved_student_is_opened_with_the_factors_that_it_was_trained_with(
+    tmp_path, toy_vocab_file
+):
+    data = types.SimpleNamespace(tokenizer=read_tokenizer(toy_vocab_file))
+    shape = toys.STUDENT.replace(embedding_size=4, vocab_size=data.tokenizer.vocab_size)
+    model = toys.randomise(toys.classifier(shape), 3)
+    run.deliver.save_model(model, data, tmp_path / "saved")
+    again = inputs.open_source(str(tmp_path / "saved" / "hf"), kind="classification").model
+    for name in ("word_embeddings", "embedding_projection"):
+        expected, received = (each.get_layer(name).get_weights()[0] for each in (model, again))
+        np.testing.assert_array_equal(received, expected)
