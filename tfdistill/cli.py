@@ -88,8 +88,7 @@ def program() -> NoReturn:
             processes.continue_in_child("tfdistill")
     if not {"-v", "--verbose"} & set(sys.argv) and "_ARGCOMPLETE" not in os.environ:
         _filter_native_logs()
-    for name, value in processes.WITHOUT_KERAS_3.items():
-        os.environ.setdefault(name, value)
+    processes.import_less()
     sys.exit(main())
 
 
