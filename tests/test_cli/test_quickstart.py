@@ -652,7 +652,7 @@ def test_a_student_of_a_cut_vocabulary_has_the_rank_of_its_file(rank, expected, 
     # a teacher's own factors, and a preset, stay as they are
     for preset in ("pruned:layers=6,ffn=1152,embedding=128", "tinybert_4l_312d"):
         unchanged = whole.changed("student: another", {"student.preset": preset})
-        assert quickstart_budget._with_factors(unchanged).recipe == kept.recipe
+        assert quickstart_budget._with_factors(unchanged).recipe == unchanged.recipe
     cut = dataclasses.replace(cut, form=None)  # no table has room, whatever its rank
     assert (
         quickstart_budget._with_factors(dataclasses.replace(whole, cut=cut)).recipe == whole.recipe

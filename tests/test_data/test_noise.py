@@ -187,3 +187,48 @@ def test_other_pairs_follow_from_the_seed_and_are_not_those_of_other_tokens(toke
 def test_values_out_of_range_are_refused(tokenizer, make, options):
     with pytest.raises(errors.ConfigError, match=next(iter(options))):
         make(tokenizer, **options)
+
+
+def test_pieces_are_cut_into_the_likeliest_two_while_the_row_has_room():
+    tokenizer = unigrams.unigram()
+    halves = tokenizer.halves
+    assert halves is not None
+    scores, vocab = tokenizer.scores, tokenizer.vocab
+    for index, piece in enumerate(vocab):  # the formula, without tables
+        ways = [
+            (scores[i] + scores[j], i, j)
+            for i, first in enumerate(vocab)
+            for j, second in enumerate(vocab)
+            if first + second == piece and index not in tokenizer.special_ids
+        ]
+        best = max(ways)[0] if ways else None
+        first, second = halves[index]
+        assert (first < 0) == (best is None)
+        if best is not None:
+            assert scores[first] + scores[second] == best
+            assert vocab[first] + vocab[second] == piece
+    cuttable = np.flatnonzero(halves[:, 0] >= 0)
+    whole = np.setdiff1d(np.arange(tokenizer.vocab_size), [*cuttable, *tokenizer.special_ids])
+    batch = toys.token_rows(tokenizer, (2, 9, 400, 600, 1000), ids=[*cuttable, *whole[:20]])
+    change = tf.function(noise.PieceNoise(tokenizer, share=1.0))
+    after = change(batch, tf.constant([5, 1], tf.int64))
+    cut = 0
+    for row in range(5):
+        before = batch["input_ids"].numpy()[row][batch["attention_mask"].numpy()[row] > 0]
+        mask = after["attention_mask"].numpy()[row]
+        ids = after["input_ids"].numpy()[row]
+        assert (np.diff(mask) <= 0).all() and (ids[mask == 0] == tokenizer.pad_id).all()
+        assert [vocab[i] for i in ids[mask > 0]] != [] and ids[mask > 0][-1] == before[-1]
+        text = "".join(vocab[index] for index in before)
+        assert "".join(vocab[index] for index in ids[mask > 0]) == text
+        cut += int(mask.sum()) - len(before)
+    assert after["attention_mask"].numpy()[4].sum() == 1002  # had no room
+    assert cut > 30
+    again = change(batch, tf.constant([5, 2], tf.int64))["input_ids"].numpy()
+    assert (again != after["input_ids"].numpy()).any()
+    rows = toys.token_rows(tokenizer, (300,) * 200 + (1200,), ids=[*cuttable])
+    after = change(rows, tf.constant([5, 1], tf.int64))
+    rates = after["attention_mask"].numpy()[:200].sum(axis=1) / 300 - 1
+    assert rates.mean() == pytest.approx(noise.HIGHEST_RATE / 2, abs=0.03)
+    same = noise.PieceNoise(tokenizer, share=0.0)(batch, tf.constant([5, 1], tf.int64))
+    tf.nest.map_structure(np.testing.assert_array_equal, dict(same), dict(batch))

@@ -119,7 +119,7 @@ _KINDS = (
     StageKind(
         name="joint",
         reads="task",
-        keys=(*_CLASSIFIER, *_ANSWERS, "layer_map", "token_noise", "pair_noise"),
+        keys=(*_CLASSIFIER, *_ANSWERS, "layer_map", "token_noise", "piece_noise", "pair_noise"),
         losses={"logits": 1.0, "label": 0.0, "hidden": 1.0},
         defaults={**_FROM_START, "min_steps": "auto", "temperature": None},
         types={

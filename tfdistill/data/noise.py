@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 HIGHEST_RATE = 0.5
 # Independent streams of random numbers.
-_EXAMPLES, _RATES, _TOKENS, _REPLACEMENTS, _PAIRS, _PARTNERS = range(6)
+_EXAMPLES, _RATES, _TOKENS, _REPLACEMENTS, _PAIRS, _PARTNERS, _PIECES = range(7)
 
 
 class TokenNoise:
@@ -53,19 +53,8 @@ class TokenNoise:
         ids, real = features["input_ids"], features["attention_mask"] > 0
         special = tf.reduce_any(ids[..., None] == tf.constant(self._special, ids.dtype), axis=-1)
         ordinary = real & ~special
-        rows = tf.stack([tf.shape(ids)[0], 1])
-
-        def uniform(shape: tf.Tensor, stream: int) -> tf.Tensor:
-            return tf.random.stateless_uniform(
-                shape, tf.random.experimental.stateless_fold_in(seed, stream)
-            )
-
-        rates = tf.where(
-            uniform(rows, _EXAMPLES) < self._share,
-            self._highest_rate * uniform(rows, _RATES),
-            0.0,
-        )
-        replaced = ordinary & (uniform(tf.shape(ids), _TOKENS) < rates)
+        rates = _rates(tf.shape(ids)[0], self._share, self._highest_rate, seed)
+        replaced = ordinary & (_uniform(tf.shape(ids), _TOKENS, seed) < rates)
         drawable = tf.boolean_mask(ids, ordinary)
         places = tf.random.stateless_uniform(
             [tf.math.count_nonzero(replaced, dtype=tf.int32)],
@@ -75,6 +64,55 @@ class TokenNoise:
         )
         changed = tf.tensor_scatter_nd_update(ids, tf.where(replaced), tf.gather(drawable, places))
         return {**features, "input_ids": tf.ensure_shape(changed, ids.shape)}
+
+
+class PieceNoise:
+    """Cuts pieces into two smaller ones, as the sampling of a Unigram does.
+
+    Each example is changed with the probability `share`. A changed one draws a rate r, uniform
+    between 0 and `HIGHEST_RATE`, and each of its pieces that are two others in a row is cut
+    (`Tokenizer.halves`) with the probability r, from the left while the batch's width has room.
+
+    A word that the training texts lack is cut into pieces that they have seldom: here these occur.
+
+    Reference: Kudo 2018, Subword Regularization, draws among all ways to cut a text; here each
+    piece has one other way, and the teacher answers the very pieces that the student sees.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, share: float = 0.5):
+        """Checks the option; the tokenizer's pieces have halves."""
+        _check_share(share)
+        assert tokenizer.halves is not None
+        self._halves, self._share = tokenizer.halves, share
+        self._pad_id = tokenizer.pad_id
+
+    def __call__(self, features: Mapping[str, tf.Tensor], seed: Any) -> dict[str, tf.Tensor]:
+        """Changes ``input_ids`` and ``attention_mask``, int32 (batch, tokens); runs in a graph.
+
+        The same seed, int (2,), gives the same noise.
+        """
+        import tensorflow as tf
+
+        ids, mask = features["input_ids"], features["attention_mask"]
+        halves = tf.gather(tf.constant(self._halves), ids)  # (batch, tokens, 2)
+        rates = _rates(tf.shape(ids)[0], self._share, HIGHEST_RATE, seed)
+        draws = _uniform(tf.shape(ids), _PIECES, seed)
+        cut = (mask > 0) & (halves[..., 0] >= 0) & (draws < rates)
+        room = tf.shape(ids)[1] - tf.reduce_sum(mask, axis=1, keepdims=True)
+        cut &= tf.cumsum(tf.cast(cut, room.dtype), axis=1) <= room
+        sizes = mask + tf.cast(cut, mask.dtype)  # how many tokens each becomes
+        pairs = tf.stack([tf.where(cut, halves[..., 0], ids), halves[..., 1]], axis=-1)
+        present = tf.stack([sizes > 0, sizes > 1], axis=-1)
+        rows = tf.RaggedTensor.from_row_lengths(
+            tf.boolean_mask(pairs, present), tf.reduce_sum(sizes, axis=1)
+        )
+        changed = {
+            "input_ids": rows.to_tensor(self._pad_id, shape=tf.shape(ids)),
+            "attention_mask": tf.ones_like(rows).to_tensor(0, shape=tf.shape(ids)),
+        }
+        return {**features} | {
+            name: tf.ensure_shape(value, ids.shape) for name, value in changed.items()
+        }
 
 
 class PairNoise:
@@ -110,14 +148,8 @@ class PairNoise:
             tf.argmax(ends, axis=1, output_type=tf.int32) + template.separators
         )  # [CLS] A [SEP]
         seconds = tf.where(paired, tf.reduce_sum(mask, axis=1) - firsts, 0)  # (batch,): B [SEP]
-
-        def uniform(stream: int) -> tf.Tensor:
-            return tf.random.stateless_uniform(
-                [rows], tf.random.experimental.stateless_fold_in(seed, stream)
-            )
-
-        partners = tf.argsort(uniform(_PARTNERS))
-        drawn, third = uniform(_PAIRS), self._share / 3
+        partners = tf.argsort(_uniform([rows], _PARTNERS, seed))
+        drawn, third = _uniform([rows], _PAIRS, seed), self._share / 3
         changed = (drawn < self._share) & (seconds > 0) & (tf.gather(seconds, partners) > 0)
         unrelated, equal = drawn < third, (drawn >= third) & (drawn < 2 * third)
         # Where the texts of the new pair begin, and how many tokens they have.
@@ -161,6 +193,22 @@ def _shifted(ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 
     last = tf.shape(ids)[1] - 1
     return tf.gather(ids, tf.clip_by_value(positions, 0, last), axis=1, batch_dims=1)
+
+
+def _uniform(shape: Any, stream: int, seed: Any) -> tf.Tensor:
+    import tensorflow as tf
+
+    return tf.random.stateless_uniform(
+        shape, tf.random.experimental.stateless_fold_in(seed, stream)
+    )
+
+
+def _rates(rows: tf.Tensor, share: float, highest: float, seed: Any) -> tf.Tensor:
+    """The rate of each example, (batch, 1): up to the highest, 0 of those that stay as they are."""
+    import tensorflow as tf
+
+    changed = _uniform([rows, 1], _EXAMPLES, seed) < share
+    return tf.where(changed, highest * _uniform([rows, 1], _RATES, seed), 0.0)
 
 
 def _check_share(share: float) -> None:

@@ -121,6 +121,11 @@ class Tokenizer(abc.ABC):
         """Whether an app of few languages needs a small part of the vocabulary."""
         return False
 
+    @property
+    def halves(self) -> np.ndarray | None:
+        """The two tokens that each is in a row, of a kind whose words have several ways."""
+        return None
+
     @abc.abstractmethod
     def always_needed(self, counts: np.ndarray) -> np.ndarray:
         """Which tokens a part of the vocabulary holds beside those of its texts, bool (n,).

@@ -165,6 +165,25 @@ class Unigram(Tokenizer):
         """Whether each piece has the mark of a word's first."""
         return np.array([piece.startswith(MARK) for piece in self.vocab])
 
+    @functools.cached_property
+    def halves(self) -> np.ndarray:
+        """The two pieces that each is in a row, int32 (vocab_size, 2); -1 where there are none.
+
+        They are those of the greatest sum of scores.
+        """
+        halves = np.full((self.vocab_size, 2), -1, np.int32)
+        scores, ids = self.scores.tolist(), self._ids
+        for index, piece in enumerate(self.vocab):
+            ways = [
+                (scores[ids[piece[:end]]] + scores[ids[piece[end:]]], end)
+                for end in range(1, len(piece))
+                if piece[:end] in ids and piece[end:] in ids
+            ]
+            if ways and index not in self.special_ids:
+                _, end = max(ways)
+                halves[index] = ids[piece[:end]], ids[piece[end:]]
+        return halves
+
     def word_of(self, token: str) -> str:
         """The word that a piece is by itself; see `Tokenizer.word_of`."""
         return token[1:] if token.startswith(MARK) else ""
