@@ -98,7 +98,7 @@ class ExportRequest:
         yield "tokenizer", data.tokenizer
         yield "calibrate_on", data.train.encoded
         yield "min_recall", data.settings.min_recall
-        if self.promise_on is None and (rows := data.promise_examples()) is not None:
+        if self.promise_on is None and (rows := data.promise_examples) is not None:
             yield "promise_answers", read_model_answers(data.settings, rows)
             yield "promise_on", data.encode(rows, min(max(chosen), data.settings.max_length))
         if self.check_on is not None:

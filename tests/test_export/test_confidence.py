@@ -268,7 +268,7 @@ def test_texts_of_no_label_come_after_the_labelled_ones(toy, splits):
     with open(splits / "other.tsv", "a") as file:
         file.write(f"{toy.texts.texts[80]}\t{toy.texts.pairs[80]}\n")
     with pytest.raises(errors.DataError, match="no text of the promise set, received 1 row"):
-        data.promise_examples()
+        _ = tfdistill.load_data(splits, toy.vocab_file, **named, **options).promise_examples
 
 
 def test_the_command_reads_a_file_and_leaves_texts_out_that_chose_something(

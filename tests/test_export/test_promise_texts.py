@@ -69,9 +69,10 @@ def test_data_leaves_the_same_texts_out_of_its_promise(folder, toy_vocab_file, m
     data = tfdistill.load_data(
         folder, toy_vocab_file, max_length=8, allow_weak=True, **named, **declared, **COLUMNS
     )
-    assert data.promise_examples().texts == PROMISE[1:]
+    assert data.promise_examples.texts == PROMISE[1:]
+    assert data.read_by(data.tokenizer).promise_examples is data.promise_examples  # read once
     data = dataclasses.replace(data, augmented_examples=changed(data.task))
-    assert data.promise_examples().texts == PROMISE[-1:]
+    assert data.promise_examples.texts == PROMISE[-1:]
     request = ExportRequest(keras.Sequential(), "m.tflite", data=data, lengths=(8,))
     assert request.promise_answers.classes.tolist() == [1] and len(request.promise_on) == 1
     # The answers belong to the texts of the data, not to others.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,6 +77,7 @@ class TaskData(TextData):
         """Tokenizes examples as the section says, or up to another length."""
         return encode(self.settings, self.tokenizer, examples, max_length)
 
+    @functools.cached_property
     def promise_examples(self) -> tasks.Examples | None:
         """The held-out labelled texts; None where the section names no file of them."""
         if self.settings.promise_on is None:
@@ -96,13 +98,15 @@ class TaskData(TextData):
     def read_by(self, tokenizer: Tokenizer) -> TaskData:
         """The same examples in the same order, in the tokens of another tokenizer."""
         settings, further = self.settings, self.unlabelled_examples
-        return dataclasses.replace(
+        data = dataclasses.replace(
             self,
             train=to_train(encode(settings, tokenizer, self.train_examples), self.seed),
             dev=to_evaluate(encode(settings, tokenizer, self.dev_examples)),
             unlabelled=None if further is None else encode(settings, tokenizer, further),
             tokenizer=tokenizer,
         )
+        vars(data)["promise_examples"] = self.promise_examples  # read once, warned of once
+        return data
 
 
 def encode(
