@@ -115,7 +115,7 @@ def test_the_student_without_a_teacher_starts_as_the_student_and_learns_as_long(
     record = run.distill_variant(config.Recipe.model_validate(values), tmp_path / "run")
     *_, frozen, alone = record.baselines
     assert (frozen.note, alone.name) == ("the fine-tuned teacher", "no_teacher")
-    assert alone.metrics["accuracy"] == record.metrics["accuracy"] > 0.5
+    assert alone.metrics["accuracy"] == record.metrics["accuracy"] > 0.3
     for stage in ("no_teacher_baseline", "joint"):
         assert result_of(tmp_path / "run" / "stages" / stage).steps == 50
     folder = tmp_path / "run" / "stages" / "no_teacher_baseline" / "seed-1"
@@ -268,7 +268,7 @@ def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tm
     out = tmp_path / "run"
     record = run.distill_variant(recipe, out)
     assert "no hidden states, since it has no layers" in capsys.readouterr().err
-    assert record.metrics["accuracy"] > 0.5
+    assert record.metrics["accuracy"] > 0.3
     opened = inputs.open_source(str(out))
     assert models.config_of(opened.model) == models.StaticConfig(
         embedding_size=24, dense_size=128, vocab_size=models.config_of(opened.model).vocab_size

@@ -6,6 +6,7 @@ import types
 import numpy as np
 import pytest
 import toy_recipes
+import unigrams
 
 from tfdistill import augmentation, config, errors, models, run, tasks, weights
 from tfdistill.data import batches
@@ -127,10 +128,10 @@ def test_words_are_learnt_from_the_texts_of_stages_that_are_gone_through(tmp_pat
 @pytest.fixture
 def joint_batch(toy_vocab_file):
     """Makes the one batch of a joint stage: its features, and whether the stage has noise."""
-    tokenizer = read_tokenizer(toy_vocab_file)
+    wordpiece = read_tokenizer(toy_vocab_file)
     words = "good bad film story play set alarm the".split()
 
-    def make(*, pairs=True, stored=False, **joint):
+    def make(*, pairs=True, stored=False, tokenizer=wordpiece, **joint):
         column = "other" if pairs else None
         task = tasks.TaskSpec("toy", "text", "label", pair_column=column, labels=("no", "yes"))
         texts = [f"{a} {b} it is not a good film" for a in words for b in words]
@@ -180,3 +181,17 @@ def test_answers_that_are_stored_are_those_of_the_texts_as_they_are(joint_batch)
         joint_batch(stored=True, token_noise=0.5)
     with pytest.raises(errors.ConfigError, match=r"pair_noise.*without pairs"):
         joint_batch(pairs=False, pair_noise=0.5)
+
+
+def test_pieces_of_a_unigram_are_cut_where_that_is_asked_for(joint_batch):
+    options = {"pairs": False, "token_noise": 0}
+    with pytest.raises(errors.ConfigError, match=r"piece_noise.*whole texts of a Unigram"):
+        joint_batch(**options, piece_noise=0.5)
+    tokenizer = unigrams.unigram()
+    plain, has_noise = joint_batch(**options, tokenizer=tokenizer)
+    assert not has_noise
+    cut, has_noise = joint_batch(**options, tokenizer=tokenizer, piece_noise=1.0)
+    assert has_noise and cut["attention_mask"].sum() > plain["attention_mask"].sum()
+    for before, after in zip(plain["input_ids"], cut["input_ids"], strict=True):
+        first, second = ("".join(tokenizer.vocab[i] for i in ids) for ids in (before, after))
+        assert first.replace("<pad>", "") == second.replace("<pad>", "")
