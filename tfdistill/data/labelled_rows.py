@@ -77,7 +77,7 @@ def read_table(
         f"kind: {chosen} ({judged.why})",
     ]
     if others := [name for name in (*table.columns, *table.unusable) if name not in roles]:
-        notes.append(f"not used: the column(s) {', '.join(map(repr, others))}")
+        notes.append(f"not learned from: the column(s) {', '.join(map(repr, others))}")
     if split := next(filter(columns.is_split, others), None):
         notes.append(
             f"all rows are split anew; to keep the sets of {split!r}, write a file of each and use "
