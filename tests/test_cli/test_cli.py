@@ -263,7 +263,7 @@ def test_a_student_and_a_teacher_below_a_baseline_are_named():
     assert advice[0] == "WARNING: the teacher is below the baseline frozen_teacher."
     assert "more steps" in advice[1]
     assert len(recipe_commands.compared("f1", 0.75, 0.85, before)) == 4  # only the student
-    itself = [row("frozen_teacher", 0.9, results.FINE_TUNED)]  # no alternative to a student
+    itself = [row("frozen_teacher_uncut", 0.9, results.UNCUT)]  # no alternative to a student
     assert len(recipe_commands.compared("f1", 0.4, 0.75, itself)) == 3
     assert len(recipe_commands.compared("f1", None, None, rows)) == 4
     assert recipe_commands.compared("f1", 0.4, None, []) == []

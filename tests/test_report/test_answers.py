@@ -157,7 +157,7 @@ def test_answers_of_another_file_are_left_out_and_named(answered, edit):
     [
         ("the teacher before fine-tuning", 0.95, True),
         ("the teacher before fine-tuning", 0.89, False),  # the teacher's is 0.9
-        (results.FINE_TUNED, 0.95, False),
+        (results.UNCUT, 0.95, False),
     ],
 )
 def test_a_teacher_below_its_own_frozen_states_was_undertrained(

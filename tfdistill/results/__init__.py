@@ -22,8 +22,7 @@ _log = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 METRICS_FILE, SWEEP_FILE = "metrics.json", "sweep.json"
 QUICKSTART_FILE = "quickstart.json"
-FINE_TUNED = "the fine-tuned teacher"  # the note of a frozen teacher that no longer is general
-UNCUT = "its whole vocabulary, for comparison"  # that of a frozen teacher before it was cut
+UNCUT = "its whole vocabulary, for comparison"  # the note of a frozen teacher before it was cut
 UNDERTRAINED = (
     "The teacher knew more before it was fine-tuned: train it for more steps or at another rate "
     "(teacher.finetune.min_steps, teacher.finetune.learning_rate)."
@@ -148,8 +147,8 @@ class BaselineResult(ResultPart):
 
     @property
     def is_alternative(self) -> bool:
-        """Whether it could replace a student: a fine-tuned or an uncut teacher could not."""
-        return self.note not in (FINE_TUNED, UNCUT)
+        """Whether it could replace a student: an uncut teacher could not."""
+        return self.note != UNCUT
 
 
 def part_of(teacher: int | None, student: int | None) -> tuple[int, int] | None:

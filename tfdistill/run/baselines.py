@@ -46,15 +46,13 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
 
     "majority" answers the most frequent class, "tfidf" is a logistic regression over words and
     pairs of words, "word_vectors" one over the mean of the teacher's word vectors, "frozen_teacher"
-    one over the mean of its last hidden states: of the teacher before it was fine-tuned where the
-    run knows that one, since what a fine-tuned teacher knows of the task is what the student is
-    there to learn; of few texts also of that one before its vocabulary was cut. Numbers are
-    regressed. Tasks over words or spans have none of these: where words have tags of entities
-    "gazetteer" answers those of the training set, and "linear_tagger" is a logistic regression over
-    words (`analysis.fit_tagger`). A BiLSTM teacher has no hidden states,
-    and one that is known by its answers alone neither these nor word vectors. "no_teacher", only
-    with ``baselines: all``, is the student with the same start, trained on gold labels alone for as
-    many batches.
+    one over the mean of its last hidden states before it was fine-tuned, where the run knows that
+    one; of few texts also before its vocabulary was cut. Numbers are regressed. Tasks over words or
+    spans have none of these: where words have tags of entities "gazetteer" answers those of the
+    training set, and "linear_tagger" is a logistic regression over words (`analysis.fit_tagger`). A
+    BiLSTM teacher has no hidden states, and one that is known by its answers alone neither these
+    nor word vectors. "no_teacher", only with ``baselines: all``, is the student with the same
+    start, trained on gold labels alone for as many batches.
 
     Of an embedding "tfidf_cosine" and "mean_word_vectors" are vectors by themselves, compared by
     cosine: TF-IDF of words and pairs of words, and the mean of the teacher's word vectors, where it
@@ -124,13 +122,12 @@ def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
         tuned = context.recipe.teacher.finetune
         frozen = tuned is not None and tuned.method == "frozen"  # the teacher is one
         encodes = not isinstance(models.config_of(context.teachers.task), models.WordVectorConfig)
-        if encodes and not frozen:
-            before = _knows_general(context.recipe)
-            note = "the teacher before fine-tuning" if before else results.FINE_TUNED
+        if encodes and not frozen and _knows_general(context.recipe):
+            note = "the teacher before fine-tuning"
             yield "frozen_teacher", (functools.partial(_linear, _states, most=_MOST_STATES), note)
             data = context.data.of_task
             rows = len(data.train_examples) + len(data.dev_examples)
-            if before and cutting.record_of(context.root) is not None and rows <= _MOST_UNCUT:
+            if cutting.record_of(context.root) is not None and rows <= _MOST_UNCUT:
                 yield "frozen_teacher_uncut", (functools.partial(_linear, _uncut), results.UNCUT)
     if context.recipe.baselines == "all":
         yield "no_teacher", (_no_teacher, "")
@@ -208,9 +205,7 @@ def _word_vectors(context: RunContext) -> tuple[Any, Any, Callable[[Any], Any], 
 
 def _states(context: RunContext) -> tuple[Any, Any, Callable[[Any], Any], int]:
     """Means of the teacher's last hidden states."""
-    teachers = context.teachers
-    encoder = teachers.general if _knows_general(context.recipe) else teachers.task
-    return _states_of(encoder, context.data.of_task)
+    return _states_of(context.teachers.general, context.data.of_task)
 
 
 def _uncut(context: RunContext) -> tuple[Any, Any, Callable[[Any], Any], int]:
