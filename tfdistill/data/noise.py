@@ -95,8 +95,9 @@ class PieceNoise:
 
         ids, mask = features["input_ids"], features["attention_mask"]
         halves = tf.gather(tf.constant(self._halves), ids)  # (batch, tokens, 2)
+        seed = tf.random.experimental.stateless_fold_in(seed, _PIECES)  # other than `TokenNoise`'s
         rates = _rates(tf.shape(ids)[0], self._share, HIGHEST_RATE, seed)
-        draws = _uniform(tf.shape(ids), _PIECES, seed)
+        draws = _uniform(tf.shape(ids), _TOKENS, seed)
         cut = (mask > 0) & (halves[..., 0] >= 0) & (draws < rates)
         room = tf.shape(ids)[1] - tf.reduce_sum(mask, axis=1, keepdims=True)
         cut &= tf.cumsum(tf.cast(cut, room.dtype), axis=1) <= room
