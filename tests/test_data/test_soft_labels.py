@@ -69,6 +69,21 @@ def test_probabilities_become_logits_of_the_same_softmax(tmp_path):
     assert np.isfinite(file.values).all()
 
 
+def test_objects_of_probabilities_are_read_as_their_columns(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    rows = [{"calm": 0.2, "sad": 0.5, "glad": 0.3}, {"glad": 1.0}]
+    lines = [json.dumps({"text": f"t{i}", "probabilities": row}) for i, row in enumerate(rows)]
+    path.write_text("\n".join(lines))
+    header = ["text", "probabilities.sad", "probabilities.glad", "probabilities.calm"]
+    columns = read(tmp_path, header, ["t0", 0.5, 0.3, 0.2], ["t1", 0, 1, 0])
+    file = soft_labels.read(path, TASK)
+    assert file.holds == "probabilities" and file.rows == columns.rows
+    np.testing.assert_array_equal(file.values, columns.values)
+    path.write_text(json.dumps({"text": "t", "probabilities": {**rows[0], "odd": 0}}))
+    with pytest.raises(errors.DataError, match=r"the names \['sad', 'glad', 'calm'\]"):
+        soft_labels.read(path, TASK)
+
+
 def test_probabilities_of_several_labels_are_independent(tmp_path):
     header = ["text", *(f"probabilities.{name}" for name in "abc")]
     file = read(tmp_path, header, ["x", 0.9, 0.8, 0], spec=SEVERAL)

@@ -103,10 +103,11 @@ def read(path: files.Path, spec: TaskSpec) -> SoftLabelFile:
     """Reads the soft labels of a teacher.
 
     Columns: those of `text_columns`, and either ``logits.LABEL`` or ``probabilities.LABEL`` for
-    every label, or ``label``: a label, several for "multi_label", a number for a regression. For
-    "token" the cells are lists, an entry a word. For "embedding" the column ``vector`` holds lists
-    of numbers, and both texts of a pair have rows of their own. Labels are named as the task or
-    its files name them, or ``LABEL_0``, ``LABEL_1`` ... in the task's order.
+    every label (also objects ``probabilities``), or ``label``: a label, several for "multi_label",
+    a number for a regression. For "token" the cells are lists, an entry a word. For "embedding" the
+    column ``vector`` holds lists of numbers, and both texts of a pair have rows of their own.
+    Labels are named as the task or its files name them, or ``LABEL_0``, ``LABEL_1`` ... in the
+    task's order.
     """
     check_task(spec)
     path = storage.located(path)
@@ -159,6 +160,10 @@ def _values(
 ) -> tuple[Holds, np.ndarray]:
     """The content of a file, and float32 (units, width)."""
     number, embeds = spec.traits.one_number, spec.traits.vectors
+    objects = cells.get("probabilities", ())
+    if all(isinstance(cell, dict) for cell in objects):
+        for name in dict.fromkeys(itertools.chain.from_iterable(objects)):
+            cells[f"probabilities.{name}"] = [cell.get(name, 0.0) for cell in objects]
     if embeds and VECTOR in cells:
         return VECTOR, soft_label_values.vectors(cells[VECTOR], place, VECTOR)
     for holds in () if number or embeds else ("logits", "probabilities"):
