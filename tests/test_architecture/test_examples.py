@@ -16,7 +16,9 @@ import toys
 ROOT = pathlib.Path(__file__).parents[2]
 TRACKING = ROOT / "docs" / "guides" / "tracking.md"  # needs packages that are not installed
 ANSWERS = ROOT / "docs" / "guides" / "model-answers.md"  # its Python is that of other tools
-DOCUMENTS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {TRACKING, ANSWERS})
+LANGUAGES = ROOT / "docs" / "tutorials" / "languages.md"  # run by test_shown_commands.py
+PAGES = {ROOT / "README.md", *(ROOT / "docs").rglob("*.md")}
+DOCUMENTS = sorted(PAGES - {TRACKING, ANSWERS, LANGUAGES})
 VOCAB_SIZE = 30522  # the presets' own
 TAGGER = ROOT / "android_demo/text/src/test/resources/bundles/tags-float32"
 
