@@ -16,7 +16,7 @@ from tfdistill.tasks.kind import TaskKind
 LayerMap = Literal["uniform", "top", "bottom"] | tuple[int, ...]
 """Which teacher layer each student layer learns from: a rule, or the layers."""
 Objective = Literal["soft_cross_entropy", "kl_divergence", "logit_mse"]
-TOKEN_NOISE, PAIR_NOISE, PIECE_NOISE = 0.75, 0.5, 0.0
+TOKEN_NOISE, PAIR_NOISE = 0.75, 0.5
 
 
 class Stage(OptimizerConfig):
@@ -51,7 +51,7 @@ class Stage(OptimizerConfig):
       token_noise: The share of a batch's examples with replaced tokens, see `data.noise`; None:
         `TOKEN_NOISE`, but 0 where gold labels count or the answers were stored before.
       piece_noise: The share of a batch's examples with pieces of a Unigram cut into smaller ones,
-        see `data.noise.PieceNoise`; None: `PIECE_NOISE` where tokens are replaced, otherwise 0.
+        see `data.noise.PieceNoise`.
       pair_noise: The share of a batch's pairs of texts that become other pairs, see
         `data.noise.PairNoise`; None: `PAIR_NOISE` where tokens are replaced, otherwise 0.
       prefixes: Widths that the vectors shall be of use cut to (Matryoshka).
@@ -93,7 +93,7 @@ class Stage(OptimizerConfig):
     scale_by_t2: bool = True
     reduction: Literal["tokens", "reference"] = "tokens"
     token_noise: schema.Share | None = None
-    piece_noise: schema.Share | None = None
+    piece_noise: schema.Share = 0.0
     pair_noise: schema.Share | None = None
     prefixes: tuple[pydantic.PositiveInt, ...] = ()
     relation_heads: int | None = pydantic.Field(default=None, gt=0)
@@ -198,13 +198,6 @@ class Stage(OptimizerConfig):
             return self.token_noise
         reads_noise = "token_noise" in self.traits.keys
         return TOKEN_NOISE if reads_noise and not self.needs_labels() else 0.0
-
-    @property
-    def noisy_pieces(self) -> float:
-        """The same of examples with pieces cut into smaller ones."""
-        if self.piece_noise is not None:
-            return self.piece_noise
-        return PIECE_NOISE if self.noisy_share else 0.0
 
     @property
     def noisy_pairs(self) -> float:

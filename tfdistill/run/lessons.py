@@ -131,18 +131,17 @@ def _noisy(
         )
         change = noise.PairNoise(data.tokenizer, share=stage.noisy_pairs)
         noisy = streaming.MappedBatches(noisy, change, seed)
-    cuts = data.tokenizer.halves is not None and not data.task.traits.over_tokens
-    if stage.piece_noise and not cuts:
-        expected = "0 but for the whole texts of a Unigram"
-        raise errors.ConfigError(
-            "piece_noise", expected, stage.piece_noise, "Leave piece_noise out."
-        )
-    if stage.noisy_pieces and cuts:
+    if stage.piece_noise:
+        if data.tokenizer.halves is None or data.task.traits.over_tokens:
+            expected = "0 but for the whole texts of a Unigram"
+            raise errors.ConfigError(
+                "piece_noise", expected, stage.piece_noise, "Leave piece_noise out."
+            )
         _log.info(
-            f"{stage.kind}: {stage.noisy_pieces:.0%} of the texts that the teacher answers have "
+            f"{stage.kind}: {stage.piece_noise:.0%} of the texts that the teacher answers have "
             "pieces cut into smaller ones (piece_noise)"
         )
-        change = noise.PieceNoise(data.tokenizer, share=stage.noisy_pieces)
+        change = noise.PieceNoise(data.tokenizer, share=stage.piece_noise)
         noisy = streaming.MappedBatches(noisy, change, seed)
     if stage.noisy_share:
         _log.info(
