@@ -8,6 +8,7 @@ import unigrams
 
 from tfdistill import errors
 from tfdistill.data import batches, noise, streaming
+from tfdistill.tokenization import unigram
 
 
 def changed(tokenizer, batch, *, step=0, **options):
@@ -232,3 +233,21 @@ def test_pieces_are_cut_into_the_likeliest_two_while_the_row_has_room():
     assert rates.mean() == pytest.approx(noise.HIGHEST_RATE / 2, abs=0.03)
     same = noise.PieceNoise(tokenizer, share=0.0)(batch, tf.constant([5, 1], tf.int64))
     tf.nest.map_structure(np.testing.assert_array_equal, dict(same), dict(batch))
+
+
+def test_of_several_ways_the_likeliest_counts_and_the_examples_are_drawn_by_themselves():
+    scored = {"a": -4.0, "b": -5.0, "c": -6.0, "ab": -2.0, "bc": -1.0, "abc": -3.0}
+    special = [(token, 0.0) for token in unigram.SPECIAL_TOKENS]
+    tokenizer = unigram.Unigram([*special, *scored.items()], unigrams.charsmap())
+    named = {p: tokenizer.halves[i].tolist() for i, p in enumerate(tokenizer.vocab)}
+    ids = {piece: index for index, piece in enumerate(tokenizer.vocab)}
+    assert named["abc"] == [ids["a"], ids["bc"]]  # -5 against -8
+    assert named["ab"] == [ids["a"], ids["b"]] and named["a"] == named["<s>"] == [-1, -1]
+    rows = toys.token_rows(tokenizer, (200,) * 200 + (800,), ids=[ids["abc"], ids["bc"]])
+    seed = tf.constant([5, 1], tf.int64)
+    pieces, tokens = (
+        kind(tokenizer, share=0.5)(rows, seed) for kind in (noise.PieceNoise, noise.TokenNoise)
+    )
+    cut = pieces["attention_mask"].numpy()[:200].sum(axis=1) > 202
+    replaced = (tokens["input_ids"].numpy() != rows["input_ids"].numpy())[:200].any(axis=1)
+    assert 0.3 < (cut == replaced).mean() < 0.7
