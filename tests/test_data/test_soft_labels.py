@@ -79,9 +79,16 @@ def test_objects_of_probabilities_are_read_as_their_columns(tmp_path):
     file = soft_labels.read(path, TASK)
     assert file.holds == "probabilities" and file.rows == columns.rows
     np.testing.assert_array_equal(file.values, columns.values)
-    path.write_text(json.dumps({"text": "t", "probabilities": {**rows[0], "odd": 0}}))
-    with pytest.raises(errors.DataError, match=r"the names \['sad', 'glad', 'calm'\]"):
-        soft_labels.read(path, TASK)
+    for holds, value, expected in (
+        ("probabilities", {**rows[0], "odd": 0}, r"the names \['sad', 'glad', 'calm'\]"),
+        ("probabilities", "sad", "line 2: expected probabilities: an object"),
+        ("probabilities", None, r"line 2, 'probabilities\.sad'"),
+        ("logits", {"sad": 1.0, "glad": 0.0}, r"line 2, 'logits\.calm'"),  # no logit is 0
+    ):
+        pair = [{"text": "t", holds: rows[0]}, {"text": "u", holds: value}]
+        path.write_text("\n".join(map(json.dumps, pair)))
+        with pytest.raises(errors.DataError, match=expected):
+            soft_labels.read(path, TASK)
 
 
 def test_probabilities_of_several_labels_are_independent(tmp_path):

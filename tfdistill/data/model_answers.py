@@ -154,21 +154,13 @@ def by_label(
 
 def read_shares(raw: tables.DataTable, where: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """The names of probabilities, and these, (n, names); 0 in rows that have none."""
-    start = f"{PROBABILITIES}."
-    cells = {n.removeprefix(start): c for n, c in raw.values.items() if n.startswith(start)}
-    objects = raw.values.get(PROBABILITIES, ())
-    for row, value in enumerate(objects):
-        if text_of(value) and not isinstance(value, dict):
-            raise errors.DataError(where[row], "an object, LABEL: PROBABILITY", repr(value))
-    objects = [value if isinstance(value, dict) else {} for value in objects]
-    for name in dict.fromkeys(name for value in objects for name in value):
-        cells[name] = [(value.get(name) or 0) if value else None for value in objects]
+    cells = soft_label_values.columns_of(PROBABILITIES, raw.values, lambda row: where[row])
     by_row = enumerate(zip(*cells.values(), strict=True))
     rows = [row for row, of_row in by_row if any(map(text_of, of_row))]
     shares, place = np.zeros((len(raw), len(cells))), lambda number: str(where[rows[number]])
     for number, (name, column) in enumerate(cells.items()):
         part = [column[row] for row in rows]
-        shares[rows, number] = soft_label_values.numbers(part, place, start + name)
+        shares[rows, number] = soft_label_values.numbers(part, place, f"{PROBABILITIES}.{name}")
     if cells:
         shares[rows] = soft_label_values.checked_probabilities(shares[rows], place, KIND)
     return [*cells], shares

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import scipy.special
 
 from tfdistill import errors
 from tfdistill.tasks import KINDS
+from tfdistill.tasks.answer_cells import text_of
 from tfdistill.tasks.spec import TaskSpec
 
 # Of a class that a teacher excludes: what a softmax in float32 can tell from 0 next to 1.
@@ -66,6 +67,29 @@ def of_gold(labels: np.ndarray, spec: TaskSpec) -> np.ndarray:
         return np.asarray(labels, np.float32).reshape(-1, 1)
     sure = labels if spec.traits.many_classes else np.eye(spec.num_labels)[labels]
     return to_logits(sure, spec.kind)
+
+
+def columns_of(
+    holds: str, cells: Mapping[str, Sequence[Any]], place: Callable[[int], str]
+) -> dict[str, Sequence[Any]]:
+    """The columns ``<holds>.LABEL`` by label, and objects LABEL: VALUE of the column `holds`.
+
+    A label that is not in an object has the probability 0 there, and no logit; a row without an
+    object has None. `place` calls a row in messages.
+    """
+    start, objects = f"{holds}.", cells.get(holds, ())
+    columns = {n.removeprefix(start): c for n, c in cells.items() if n.startswith(start)}
+    for row, value in enumerate(objects):
+        if text_of(value) and not isinstance(value, dict):
+            raise errors.DataError(place(row), f"{holds}: an object, LABEL: VALUE", repr(value))
+    absent = 0.0 if holds == "probabilities" else None
+    for name in dict.fromkeys(name for value in objects for name in value or ()):
+        read = [value.get(name) if value else None for value in objects]
+        columns[name] = [
+            absent if number is None and value else number
+            for number, value in zip(read, objects, strict=True)
+        ]
+    return columns
 
 
 def are_alike(first: np.ndarray, second: np.ndarray, kind: str) -> bool:

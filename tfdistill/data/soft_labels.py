@@ -160,17 +160,12 @@ def _values(
 ) -> tuple[Holds, np.ndarray]:
     """The content of a file, and float32 (units, width)."""
     number, embeds = spec.traits.one_number, spec.traits.vectors
-    objects = cells.get("probabilities", ())
-    if all(isinstance(cell, dict) for cell in objects):
-        for name in dict.fromkeys(itertools.chain.from_iterable(objects)):
-            cells[f"probabilities.{name}"] = [cell.get(name, 0.0) for cell in objects]
     if embeds and VECTOR in cells:
         return VECTOR, soft_label_values.vectors(cells[VECTOR], place, VECTOR)
     for holds in () if number or embeds else ("logits", "probabilities"):
-        names = [name.removeprefix(f"{holds}.") for name in cells if name.startswith(f"{holds}.")]
-        if names:
-            order = [f"{holds}.{name}" for name in _in_task_order(path, names, spec)]
-            table = np.stack([numbers(cells[name], place, name) for name in order], axis=1)
+        if columns := soft_label_values.columns_of(holds, cells, place):
+            order = _in_task_order(path, [*columns], spec)
+            table = np.stack([numbers(columns[n], place, f"{holds}.{n}") for n in order], axis=1)
             if holds == "logits":
                 table = soft_label_values.checked_logits(table, place, spec.kind)
                 return holds, table.astype(np.float32)
