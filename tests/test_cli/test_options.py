@@ -196,6 +196,7 @@ def test_warnings_of_libraries_are_for_verbose_and_errors_for_all():
         "from tfdistill import cli\n"
         "from tfdistill.commands import base\n"
         "def execute(args):\n"
+        "    print(sys.modules['googleapiclient'])\n"  # so that TensorFlow imports none of it
         "    logging.getLogger('tensorflow').warning('retracing')\n"
         "    logging.getLogger('tensorflow').error('broken')\n"
         "    warnings.warn('You are using a Python version (3.11.7) which', FutureWarning)\n"
@@ -207,6 +208,7 @@ def test_warnings_of_libraries_are_for_verbose_and_errors_for_all():
         command = [sys.executable, "-c", program, "x", *more]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0 and done.stderr.splitlines() == logged
+        assert done.stdout.splitlines() == ["None"]
 
 
 @pytest.mark.slow
