@@ -2,6 +2,7 @@
 
 import dataclasses
 import types
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -179,6 +180,8 @@ def test_answers_that_are_stored_are_those_of_the_texts_as_they_are(joint_batch)
     np.testing.assert_array_equal(plain["input_ids"], stored["input_ids"])
     with pytest.raises(errors.ConfigError, match=r"token_noise.*stored answers"):
         joint_batch(stored=True, token_noise=0.5)
+    with pytest.raises(errors.ConfigError, match=r"piece_noise.*stored answers"):
+        joint_batch(stored=True, tokenizer=unigrams.unigram(), piece_noise=0.5)
     with pytest.raises(errors.ConfigError, match=r"pair_noise.*without pairs"):
         joint_batch(pairs=False, pair_noise=0.5)
 
@@ -188,6 +191,12 @@ def test_pieces_of_a_unigram_are_cut_where_that_is_asked_for(joint_batch):
     with pytest.raises(errors.ConfigError, match=r"piece_noise.*whole texts of a Unigram"):
         joint_batch(**options, piece_noise=0.5)
     tokenizer = unigrams.unigram()
+    words = types.SimpleNamespace(
+        pair_column=None, traits=types.SimpleNamespace(over_tokens=True, one_number=False)
+    )
+    tagged = types.SimpleNamespace(task=words, tokenizer=tokenizer)
+    with pytest.raises(errors.ConfigError, match=r"piece_noise.*whole texts of a Unigram"):
+        lessons._noisy(mock.Mock(), config.new_stage("joint", piece_noise=0.5), tagged, 1)
     plain, has_noise = joint_batch(**options, tokenizer=tokenizer)
     assert not has_noise
     cut, has_noise = joint_batch(**options, tokenizer=tokenizer, piece_noise=1.0)
