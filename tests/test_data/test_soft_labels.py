@@ -83,6 +83,7 @@ def test_objects_of_probabilities_are_read_as_their_columns(tmp_path):
         ("probabilities", {**rows[0], "odd": 0}, r"the names \['sad', 'glad', 'calm'\]"),
         ("probabilities", "sad", "line 2: expected probabilities: an object"),
         ("probabilities", None, r"line 2, 'probabilities\.sad'"),
+        ("probabilities", "  ", r"line 2, 'probabilities\.sad'"),
         ("logits", {"sad": 1.0, "glad": 0.0}, r"line 2, 'logits\.calm'"),  # no logit is 0
     ):
         pair = [{"text": "t", holds: rows[0]}, {"text": "u", holds: value}]

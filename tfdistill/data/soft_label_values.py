@@ -83,6 +83,7 @@ def columns_of(
         if text_of(value) and not isinstance(value, dict):
             raise errors.DataError(place(row), f"{holds}: an object, LABEL: VALUE", repr(value))
     absent = 0.0 if holds == "probabilities" else None
+    objects = [value if isinstance(value, dict) else None for value in objects]  # blank cells
     for name in dict.fromkeys(name for value in objects for name in value or ()):
         read = [value.get(name) if value else None for value in objects]
         columns[name] = [
