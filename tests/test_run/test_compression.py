@@ -78,10 +78,15 @@ def recipe(data_dir, teacher):
 def test_a_student_is_exported_as_what_it_was_trained_for(tmp_path):
     recipe = recipe_of("data", "teacher")
     (tmp_path / config.RECIPE_FILE).write_text(config.dump_recipe(recipe))
-    assert export_command._usual_quantize(str(tmp_path)) == "static_wi8_ai8"
-    pruned = recipe.model_copy(update={"variants": {"p": config.VariantConfig(stages=("prune",))}})
+    usual = export_command._usual_form
+    assert usual(str(tmp_path), ["cpu"]).quantize == "static_wi8_ai8"
+    section = config.ExportConfig(quantize="dynamic_wi4_afp32_block32", goal_mb=9)
+    variants = {"p": config.VariantConfig(stages=("prune",))}
+    pruned = recipe.model_copy(update={"variants": variants, "export": section})
     (tmp_path / config.RECIPE_FILE).write_text(config.dump_recipe(pruned))
-    assert export_command._usual_quantize(str(tmp_path)) == "dynamic_wi8_afp32"
+    assert usual(str(tmp_path), ["cpu"]) == section
+    for others in ((str(tmp_path), ["cpu", "gpu"]), (str(tmp_path / "hf"), ["cpu"])):
+        assert usual(*others) == config.ExportConfig()  # no blocks on a GPU
 
 
 @pytest.fixture(scope="module")

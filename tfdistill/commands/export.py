@@ -30,6 +30,9 @@ from tfdistill.results import quantities
 if TYPE_CHECKING:
     from tfdistill.manifest import Manifest, Parity
 
+# Options that leave a file as its run made it, and say what it promises on which texts.
+_OF_PROMISES = {"promise_on", "min_recall", "answer_column", "answered_by", "allow_weak", "name"}
+
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     text = "a run folder, or a Hugging Face folder with a classifier; --list needs none"
@@ -70,7 +73,7 @@ def _numbers(group: Any) -> None:
         type=lambda text: ",".join(map(config.quantization_name, text.split(","))),
         metavar="NAME",
         help="int8, int4, float16, float32, static_wi8_ai8, ... (default: int8, which is "
-        "dynamic_wi8_afp32; of a quantization-aware student what it was trained for); auto: the "
+        "dynamic_wi8_afp32; of a run for the CPU what its recipe or its student has); auto: the "
         "smallest or fastest that costs no more than --max-drop",
     )
     options.add_field(group, config.ExportConfig, "size_mb", metavar="MB")
@@ -138,7 +141,10 @@ def _execute(args: argparse.Namespace) -> None:
     parser = base.Parser()
     _arguments(parser)
     named = export_reuse.named_options(args, parser)
-    args.quantize = args.quantize or _usual_quantize(args.model)
+    of_run = _usual_form(args.model, list(args.devices))
+    args.quantize = args.quantize or of_run.quantize
+    # What else it is, the run's own file is of its size.
+    args.of_run = of_run if named.keys() <= _OF_PROMISES else config.ExportConfig()
     layers = dict(args.layers)
     faults = list(_faults(args, layers))
     if args.model is None:
@@ -163,12 +169,12 @@ def _execute(args: argparse.Namespace) -> None:
         export_reuse.record(target, request)
 
 
-def _usual_quantize(model: str | None) -> str:
-    """What the student of a run was trained for; of all others the recipe's default."""
+def _usual_form(model: str | None, devices: list[str]) -> config.ExportConfig:
+    """What the student of a run was trained for, or its recipe exports, to the CPU alone."""
     recipe = None if model is None else config.saved_recipe(model)
     if recipe is not None and recipe.gives_quantize_aware:
-        return config.QUANTIZE_AWARE
-    return config.ExportConfig.model_fields["quantize"].default
+        return config.ExportConfig(quantize=config.QUANTIZE_AWARE)
+    return config.ExportConfig() if recipe is None or devices != ["cpu"] else recipe.export
 
 
 def _export(
@@ -185,7 +191,7 @@ def _export(
 
     name = args.name or pathlib.Path(args.model).resolve().name
     automatic = args.quantize == export_job.AUTO
-    unknown = automatic or args.size_mb is not None  # then the name of the bundle is, too
+    unknown = automatic or export_job.limit_mb(args) is not None  # then the bundle's name is, too
     device, quantize = next(iter(export_job.formats(args).items()))
     bundle = android_bundle.bundle_name(name, export_job.AUTO if unknown else quantize, device)
     if manifest is not None:
@@ -223,7 +229,8 @@ def _export(
             lines.append(f"runs in: {file.least_runtime} and later{dependency}")
         if file.parity is not None:
             # Of limited size, the words are fewer or in two factors; the summary has the whole one.
-            lines += _checked(file.parity, "model" if args.size_mb is None else "shrunken model")
+            shrunken = export_job.limit_mb(args) is not None
+            lines += _checked(file.parity, "shrunken model" if shrunken else "model")
         if file.confidence is not None:
             lines += file.confidence.summary
     moved = moved_coverage(export_job.confidences(args.model, target, manifest))

@@ -252,9 +252,19 @@ def write(
     args: argparse.Namespace, job: Job, layers: dict[str, str], file: pathlib.Path, name: str
 ) -> tuple[Job, Manifest]:
     """Writes the file; returns it and the job, with fewer words where the size needs that."""
-    if args.size_mb is not None:
-        return _fit_size(args, job, file, name)
+    if limit_mb(args) is not None:
+        try:
+            return _fit_size(args, job, file, name)
+        except errors.ParityError as error:
+            if args.size_mb is not None or args.of_run.size_mb is not None:
+                raise
+            _log.info(f"the word table stays whole: {error}")
     return job, _tflite(args, job, layers, file, name)
+
+
+def limit_mb(args: argparse.Namespace) -> float | None:
+    """The most megabytes of the file: those that are named, or of the run whose file it is."""
+    return args.size_mb or args.of_run.size_mb or args.of_run.goal_mb
 
 
 def formats(args: argparse.Namespace) -> dict[str, str]:
@@ -324,13 +334,17 @@ def _fit_size(
         arguments = options_of(args, reading, calibrate=calibrated(args, {}), name=name)
         return ExportRequest(model, file, quantize=args.quantize, **arguments)
 
+    limit = limit_mb(args)
+    assert limit is not None  # its caller has looked
     choice = export.fit_size(
         requested,
         job.source.model,
         job.source.tokenizer,
-        size_mb=args.size_mb,
+        size_mb=limit,
         corpus=job.training_texts(),
         max_drop=_MAX_DROP if args.max_drop is None else args.max_drop,
+        or_nearest=args.size_mb is None and args.of_run.size_mb is not None,
+        surely=args.size_mb is None and args.of_run.size_mb is None,
     )
     print(choice.summary, file=sys.stderr)
     record = choice.manifest.tokenizer
