@@ -112,6 +112,32 @@ def test_its_checked_file_goes_into_an_app_as_it_is(done, tmp_path, monkeypatch)
     assert [path.name for path in done.run.glob("export*")] == ["export"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "more", "expected"),
+    [
+        ({"goal_mb": 0.001}, [], (False, True)),
+        ({"size_mb": 0.001}, ["--lengths", "16"], (True, False)),
+        ({"size_mb": 0.001}, ["--quantize", "float16"], None),
+    ],
+)
+def test_with_other_promises_a_file_has_the_format_and_size_of_its_run(
+    size, more, expected, done, tmp_path, monkeypatch
+):
+    recipe = config.saved_recipe(done.run)
+    section = recipe.export.model_copy(update={"quantize": "float16", **size})
+    changed = recipe.model_copy(update={"export": section})
+    monkeypatch.setattr(config, "saved_recipe", lambda folder: changed)
+    fit_size = mock.Mock(wraps=export.fit_size)
+    monkeypatch.setattr(export, "fit_size", fit_size)
+    held = ["--promise-on", str(done.run / "data" / "test.csv")]
+    called = toys.call(["export", str(done.run), "--out", str(tmp_path / "file"), *held, *more])
+    assert called.code == 0, called.told
+    assert manifest.read_manifest(tmp_path / "file").quantization == "float16"
+    how = [call.kwargs for call in fit_size.call_args_list]
+    assert [(one["or_nearest"], one["surely"]) for one in how] == [expected] * bool(expected)
+
+
 @pytest.mark.spine
 @pytest.mark.slow
 def test_the_table_has_teacher_student_file_and_baselines(done):
@@ -580,11 +606,13 @@ def test_a_size_is_filled_in_four_bits_and_a_run_that_is_continued_keeps_its_for
     assert again.recipe.stages == planned.recipe.stages
 
 
-def plan_without_budget(recipe, teacher, earlier_run=None, budget=None, **changes):
+def plan_without_budget(
+    recipe, teacher, earlier_run=None, budget=None, task=synthetic.TASK, **changes
+):
     """The plan for a teacher whose usual student is `pruned:layers=3,ffn=768`."""
     budget = {"latency_ms": None, "size_mb": None, **(budget or {})}
     sizes = {"train": 99, "dev": 20, "test": 20}
-    data = types.SimpleNamespace(task=synthetic.TASK, sizes=sizes, cross_fitted=False)
+    data = types.SimpleNamespace(task=task, sizes=sizes, cross_fitted=False)
     plain = recipe.model_dump(mode="json")
     training = {name: plain[name] for name in ("stages", "variants")}
     draft = quickstart_plan.QuickstartPlan(
@@ -609,6 +637,15 @@ def test_a_file_of_more_than_9_mb_may_shrink_its_table_and_a_run_that_is_continu
     monkeypatch.setattr(config, "saved_recipe", lambda folder: large.recipe)
     again = plan_without_budget(recipe_of(), shape, pathlib.Path("run"))
     assert again.recipe.export == large.recipe.export
+
+
+def test_a_tagger_has_9_mb_as_a_classifier_has(recipe_of):
+    task = tasks.TaskSpec("t", "text", "label", labels=("O", "B-A", "I-A"), kind="token")
+    plan = plan_without_budget(
+        recipe_of(), models.preset("minilm_6l_384d"), task=task, is_open=True
+    )
+    assert plan.recipe.export.goal_mb == 9 and 8.5e6 < plan.size_bytes <= 9e6
+    assert plan.student.num_layers == 6 and plan.student.embedding_size == 224
 
 
 def test_where_nobody_names_a_student_it_is_the_largest_part_in_9_mb(recipe_of, monkeypatch):

@@ -30,8 +30,11 @@ from tfdistill.results import quantities
 if TYPE_CHECKING:
     from tfdistill.manifest import Manifest, Parity
 
-# Options that leave a file as its run made it, and say what it promises on which texts.
-_OF_PROMISES = {"promise_on", "min_recall", "answer_column", "answered_by", "allow_weak", "name"}
+# Options beside which a run's file keeps its size.
+_SIZE_STAYS = {
+    *("promise_on", "min_recall", "answer_column", "answered_by"),
+    *("allow_weak", "name", "lengths", "softmax"),
+}
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -143,8 +146,7 @@ def _execute(args: argparse.Namespace) -> None:
     named = export_reuse.named_options(args, parser)
     of_run = _usual_form(args.model, list(args.devices))
     args.quantize = args.quantize or of_run.quantize
-    # What else it is, the run's own file is of its size.
-    args.of_run = of_run if named.keys() <= _OF_PROMISES else config.ExportConfig()
+    args.of_run = of_run if named.keys() <= _SIZE_STAYS else config.ExportConfig()
     layers = dict(args.layers)
     faults = list(_faults(args, layers))
     if args.model is None:

@@ -252,11 +252,11 @@ def write(
     args: argparse.Namespace, job: Job, layers: dict[str, str], file: pathlib.Path, name: str
 ) -> tuple[Job, Manifest]:
     """Writes the file; returns it and the job, with fewer words where the size needs that."""
-    if limit_mb(args) is not None:
+    if (limit := limit_mb(args)) is not None:
         try:
-            return _fit_size(args, job, file, name)
+            return _fit_size(args, job, file, name, limit)
         except errors.ParityError as error:
-            if args.size_mb is not None or args.of_run.size_mb is not None:
+            if args.size_mb or args.of_run.size_mb:
                 raise
             _log.info(f"the word table stays whole: {error}")
     return job, _tflite(args, job, layers, file, name)
@@ -321,7 +321,7 @@ def options_of(
 
 
 def _fit_size(
-    args: argparse.Namespace, job: Job, file: pathlib.Path, name: str
+    args: argparse.Namespace, job: Job, file: pathlib.Path, name: str, size_mb: float
 ) -> tuple[Job, Manifest]:
     """Writes the most accurate file within a size limit; returns it and the job with its words."""
     import export
@@ -334,17 +334,16 @@ def _fit_size(
         arguments = options_of(args, reading, calibrate=calibrated(args, {}), name=name)
         return ExportRequest(model, file, quantize=args.quantize, **arguments)
 
-    limit = limit_mb(args)
-    assert limit is not None  # its caller has looked
+    of_run = None if args.size_mb else args.of_run
     choice = export.fit_size(
         requested,
         job.source.model,
         job.source.tokenizer,
-        size_mb=limit,
+        size_mb=size_mb,
         corpus=job.training_texts(),
         max_drop=_MAX_DROP if args.max_drop is None else args.max_drop,
-        or_nearest=args.size_mb is None and args.of_run.size_mb is not None,
-        surely=args.size_mb is None and args.of_run.size_mb is None,
+        or_nearest=bool(of_run and of_run.size_mb),
+        surely=bool(of_run and not of_run.size_mb),
     )
     print(choice.summary, file=sys.stderr)
     record = choice.manifest.tokenizer

@@ -134,8 +134,8 @@ def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPl
 
 def _with_goal(plan: QuickstartPlan) -> QuickstartPlan:
     """Lets a large table of words shrink where the development set shows that it costs little."""
-    export, traits, size_bytes = plan.recipe.export, plan.data.task.traits, plan.size_bytes
-    bounded = export.size_mb or export.variants or plan.data.cross_fitted or traits.over_tokens
+    export, size_bytes = plan.recipe.export, plan.size_bytes
+    bounded = export.size_mb or export.variants or plan.data.cross_fitted
     if bounded or size_bytes is None or size_bytes <= 1e6 * _GOALS_MB[0]:
         return plan
     least = (plan.bytes_but_words + plan.least_table(plan.student, export.quantize)) / 1e6
