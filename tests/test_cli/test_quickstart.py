@@ -134,6 +134,7 @@ def test_with_other_promises_a_file_has_the_format_and_size_of_its_run(
     called = toys.call(["export", str(done.run), "--out", str(tmp_path / "file"), *held, *more])
     assert called.code == 0, called.told
     assert manifest.read_manifest(tmp_path / "file").quantization == "float16"
+    assert ("shrunken model" in called.shown) == (expected == (True, False))
     how = [call.kwargs for call in fit_size.call_args_list]
     assert [(one["or_nearest"], one["surely"]) for one in how] == [expected] * bool(expected)
 

@@ -259,6 +259,7 @@ def write(
             if args.size_mb or args.of_run.size_mb:
                 raise
             _log.info(f"the word table stays whole: {error}")
+            args.of_run = config.ExportConfig()
     return job, _tflite(args, job, layers, file, name)
 
 
