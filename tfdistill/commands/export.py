@@ -76,7 +76,7 @@ def _numbers(group: Any) -> None:
         type=lambda text: ",".join(map(config.quantization_name, text.split(","))),
         metavar="NAME",
         help="int8, int4, float16, float32, static_wi8_ai8, ... (default: int8, which is "
-        "dynamic_wi8_afp32; of a run for the CPU what its recipe or its student has); auto: the "
+        "dynamic_wi8_afp32; of a run that of its recipe or of its training); auto: the "
         "smallest or fastest that costs no more than --max-drop",
     )
     options.add_field(group, config.ExportConfig, "size_mb", metavar="MB")
@@ -193,7 +193,8 @@ def _export(
 
     name = args.name or pathlib.Path(args.model).resolve().name
     automatic = args.quantize == export_job.AUTO
-    unknown = automatic or export_job.limit_mb(args) is not None  # then the bundle's name is, too
+    sized = args.size_mb or args.of_run.size_mb or args.of_run.goal_mb
+    unknown = automatic or sized is not None  # then the name of the bundle is, too
     device, quantize = next(iter(export_job.formats(args).items()))
     bundle = android_bundle.bundle_name(name, export_job.AUTO if unknown else quantize, device)
     if manifest is not None:
@@ -202,7 +203,7 @@ def _export(
     export_targets.check_paths(args, bundle)
     pruned: dict[str, Any] = {}
     written: dict[str, str] = {}
-    fresh = manifest is None
+    shrunken, fresh = False, manifest is None
     if manifest is None or any(getattr(args, name) for name in export_reuse.TARGETS):
         job = export_job.open_job(args)
         cut = options.section_of(args, vocabulary_options.PLACE)
@@ -210,7 +211,9 @@ def _export(
             job, pruned = export_job.prune(job, args.vocab_prune, cut)
         export_targets.check_model(args, job)
         if manifest is None:
+            whole = job
             job, manifest = export_job.write(args, job, layers, target / "model.tflite", name)
+            shrunken = job is not whole
         written = export_targets.write(args, job, target / manifest.model.file)
         _write_cards(args, manifest, target, name, fresh=fresh)
     model, reported = pathlib.Path(args.model), None
@@ -231,7 +234,6 @@ def _export(
             lines.append(f"runs in: {file.least_runtime} and later{dependency}")
         if file.parity is not None:
             # Of limited size, the words are fewer or in two factors; the summary has the whole one.
-            shrunken = export_job.limit_mb(args) is not None
             lines += _checked(file.parity, "shrunken model" if shrunken else "model")
         if file.confidence is not None:
             lines += file.confidence.summary

@@ -252,20 +252,15 @@ def write(
     args: argparse.Namespace, job: Job, layers: dict[str, str], file: pathlib.Path, name: str
 ) -> tuple[Job, Manifest]:
     """Writes the file; returns it and the job, with fewer words where the size needs that."""
-    if (limit := limit_mb(args)) is not None:
-        try:
-            return _fit_size(args, job, file, name, limit)
-        except errors.ParityError as error:
-            if args.size_mb or args.of_run.size_mb:
-                raise
-            _log.info(f"the word table stays whole: {error}")
-            args.of_run = config.ExportConfig()
-    return job, _tflite(args, job, layers, file, name)
+    from tfdistill.run import deliver
 
-
-def limit_mb(args: argparse.Namespace) -> float | None:
-    """The most megabytes of the file: those that are named, or of the run whose file it is."""
-    return args.size_mb or args.of_run.size_mb or args.of_run.goal_mb
+    fit = functools.partial(_fit_size, args, job, file, name)
+    if args.size_mb is not None:
+        return fit(size_mb=args.size_mb)
+    fitted = deliver.of_size(args.of_run, fit)
+    if fitted is None:
+        return job, _tflite(args, job, layers, file, name)
+    return fitted
 
 
 def formats(args: argparse.Namespace) -> dict[str, str]:
@@ -322,7 +317,7 @@ def options_of(
 
 
 def _fit_size(
-    args: argparse.Namespace, job: Job, file: pathlib.Path, name: str, size_mb: float
+    args: argparse.Namespace, job: Job, file: pathlib.Path, name: str, **bounds: Any
 ) -> tuple[Job, Manifest]:
     """Writes the most accurate file within a size limit; returns it and the job with its words."""
     import export
@@ -335,16 +330,13 @@ def _fit_size(
         arguments = options_of(args, reading, calibrate=calibrated(args, {}), name=name)
         return ExportRequest(model, file, quantize=args.quantize, **arguments)
 
-    of_run = None if args.size_mb else args.of_run
     choice = export.fit_size(
         requested,
         job.source.model,
         job.source.tokenizer,
-        size_mb=size_mb,
         corpus=job.training_texts(),
         max_drop=_MAX_DROP if args.max_drop is None else args.max_drop,
-        or_nearest=bool(of_run and of_run.size_mb),
-        surely=bool(of_run and not of_run.size_mb),
+        **bounds,
     )
     print(choice.summary, file=sys.stderr)
     record = choice.manifest.tokenizer

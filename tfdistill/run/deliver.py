@@ -7,7 +7,7 @@ import logging
 import pathlib
 import shutil
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import tf_keras as keras
 
@@ -26,6 +26,7 @@ from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tokenization.tokenizer import Tokenizer
 from tfdistill.training import checkpoints, transfer
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -134,14 +135,9 @@ class ModelFiles:
             "allow_weak": True,  # the run has judged the model
             "overwrite": True,
         }
-        if (limit := settings.size_mb or settings.goal_mb) is not None:
-            try:
-                self._fit_size(plain, path, limit, {**options, "quantize": quantize})
-                return
-            except errors.ParityError as error:
-                if settings.size_mb is not None:
-                    raise
-                _log.info(f"the word table stays whole: {error}")
+        fit = functools.partial(self._fit_size, plain, path, {**options, "quantize": quantize})
+        if of_size(settings, fit) is not None:
+            return
         variants: Any = settings.variants
         request = ExportRequest(model, path, quantize=quantize, variants=variants, **options)
         try:
@@ -157,8 +153,8 @@ class ModelFiles:
             _log.info(f"took {chosen.name}: {chosen.summary}")
 
     def _fit_size(
-        self, model: keras.Model, path: pathlib.Path, size_mb: float, options: dict[str, Any]
-    ) -> None:
+        self, model: keras.Model, path: pathlib.Path, options: dict[str, Any], **bounds: Any
+    ) -> export.SizeChoice:
         data, train = self._data, self._data.train_examples
 
         def requested(model: keras.Model, tokenizer: Tokenizer) -> ExportRequest:
@@ -168,17 +164,26 @@ class ModelFiles:
         corpus = [*train.texts, *(train.pairs or ())]
         if (further := data.unlabelled_examples) is not None:
             corpus += [*further.texts, *(further.pairs or ())]
-        must = self._recipe.export.size_mb is not None
-        choice = export.fit_size(
-            requested,
-            model,
-            data.tokenizer,
-            size_mb=size_mb,
-            corpus=corpus,
-            or_nearest=must,
-            surely=not must,
-        )
+        choice = export.fit_size(requested, model, data.tokenizer, corpus=corpus, **bounds)
         (_log.info if choice.keeps else _log.warning)(choice.summary)
+        return choice
+
+
+def of_size(settings: config.ExportConfig, fit: Callable[..., T]) -> T | None:
+    """What `fit` gives of a size that `settings` name; None where they name none.
+
+    `fit` takes the bounds of `export.fit_size`. Of a goal that no file surely keeps it is None,
+    too: the word table stays whole.
+    """
+    if settings.size_mb is not None:
+        return fit(size_mb=settings.size_mb, or_nearest=True)
+    if settings.goal_mb is None:
+        return None
+    try:
+        return fit(size_mb=settings.goal_mb, surely=True)
+    except errors.ParityError as error:
+        _log.info(f"the word table stays whole: {error}")
+        return None
 
 
 def tell_trial(trial: results.Trial) -> None:
