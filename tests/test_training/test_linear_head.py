@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import sklearn.linear_model
 import tf_keras as keras
 import toys
 
@@ -12,7 +13,8 @@ import export
 import tfdistill
 from tfdistill import analysis, config, errors, models, tasks, training, weights
 from tfdistill.commands import export_targets
-from tfdistill.data import from_config, vocab
+from tfdistill.data import from_config, task_data, vocab
+from tfdistill.run import teachers
 from tfdistill.tasks import splitting
 from tfdistill.tflite import TfliteModel
 from tfdistill.training import linear_head
@@ -244,3 +246,38 @@ def test_what_cannot_be_cross_fitted_is_refused(place, value, fault):
     assert config.parse_recipe(recipe(), source="test").data.cross_fitted
     with pytest.raises(errors.ConfigError, match=fault):
         config.parse_recipe(recipe(**{place: value}), source="test")
+
+
+TAGGED = ["rain O\nin O\nOslo B-LOC\n", "sun O\nin O\nNew B-LOC\nYork I-LOC\n", "we O\nwake O\n"]
+
+
+def test_the_head_of_tags_starts_as_a_regression_over_the_states_of_the_encoder(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "train.conll").write_text("\n".join([*TAGGED * 5, "then O\n", "York B-ORG\n"]))
+    (tmp_path / "dev.conll").write_text("\n".join(TAGGED))
+    toys.save_encoder(tmp_path, ["rain sun we wake then in Oslo New York"], SHAPE)
+    data = tfdistill.load_data(tmp_path, tokenizer=tmp_path / "bert", task="t", kind="token")
+    encoder = weights.load_encoder(tmp_path / "bert")
+    model = teachers.load_classifier(str(tmp_path / "bert"), data, fresh_head=True)
+    rows, states = data.train.encoded, []
+    for row in range(len(rows)):
+        ids, types = rows.row(row)[None], rows.row_types(row)[None].astype(np.int32)
+        features = {"input_ids": ids, "token_type_ids": types, "attention_mask": np.ones_like(ids)}
+        states.append(encoder(features)["sequence_output"][0])
+    states, known = np.concatenate(states), rows.labels >= 0
+    seen = np.append(states[known], np.tile(states[known].mean(axis=0), (5, 1)), axis=0)
+    mean, scale = seen.mean(axis=0), np.sqrt(seen.var(axis=0).mean())
+    expected = sklearn.linear_model.LogisticRegression(C=0.01, max_iter=1000)
+    expected.fit((seen - mean) / scale, np.append(rows.labels[known], np.arange(5)))
+    logits = models.predict_logits(model, task_data.to_evaluate(rows))
+    expected = expected.decision_function((states - mean) / scale)
+    np.testing.assert_allclose(logits, expected, atol=1e-2)
+    # I-ORG, which the rows do not have, is the least likely, and not impossible
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    assert shares.mean(axis=0).argmin() == data.task.labels.index("I-ORG")
+    assert shares.min() > 0.005
+    # a row is enough where there are more words than are read
+    monkeypatch.setattr(linear_head, "_PROBED", 1)
+    training.start_head(model, data)
+    assert np.isfinite(models.predict_logits(model, data.dev)).all()

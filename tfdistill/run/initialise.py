@@ -284,7 +284,7 @@ def _from_checkpoint(start: Start, source: str, shape: models.EncoderConfig) -> 
             new_head=True,
             head=head,
         )
-        training.start_at_numbers(loaded.model, start.data.of_task.train_examples)
+        training.start_head(loaded.model, start.student_data.of_task)
     if loaded.tokenizer is not None:
         vocab.check_same_vocabulary(start.student_data.tokenizer.vocab, loaded.tokenizer.vocab)
     sizes = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")

@@ -319,7 +319,7 @@ def load_classifier(
     if loaded.tokenizer is not None:
         vocab.check_same_vocabulary(loaded.tokenizer.vocab, data.tokenizer.vocab)
     if fresh_head:
-        training.start_at_numbers(loaded.model, data.train_examples)
+        training.start_head(loaded.model, data)
     else:
         # Built-in tasks have an order of their own, which such models follow.
         rows = (lambda: data.train.encoded) if data.settings.has_own_labels else None

@@ -14,7 +14,7 @@ from tfdistill.training.initialise import (
     scale_words,
     start_at_numbers,
 )
-from tfdistill.training.linear_head import fit_linear_head, read_unseen
+from tfdistill.training.linear_head import fit_linear_head, read_unseen, start_head
 from tfdistill.training.optimizers import adamw, lamb
 from tfdistill.training.pretrain_run import pretrain
 from tfdistill.training.teachers import (
@@ -63,6 +63,7 @@ __all__ = [
     "run_transfer",
     "scale_words",
     "start_at_numbers",
+    "start_head",
     "teacher_digest",
     "transfer_stages",
 ]

@@ -1,4 +1,4 @@
-"""A linear head over pooled states, for few rows: the encoder as it is, or fine-tuned on pairs."""
+"""Linear heads: over pooled states, for few rows; over tokens, where their fine-tuning starts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from tfdistill.io import arrays
 from tfdistill.models.layers import layer_of
 from tfdistill.tasks import splitting
 from tfdistill.training import callbacks, optimizers
+from tfdistill.training.initialise import start_at_numbers
 
 _log = logging.getLogger(__name__)
 
 _UNSEEN, _LOGITS = "unseen.safetensors", "logits"
+_PROBED, _PENALTY = 20_000, 0.01  # words, and C of scikit-learn, of a tagger's first head
 
 
 def fit_linear_head(
@@ -85,6 +87,43 @@ def fit_linear_head(
     folder.mkdir(parents=True, exist_ok=True)
     arrays.write_arrays(folder / _UNSEEN, {_LOGITS: head.unseen})
     return results.FitResult(steps=steps, seconds=time.monotonic() - started)
+
+
+def start_head(model: keras.Model, data: TaskData, *, seed: int = 0) -> None:
+    """Starts the new head of a pretrained encoder that is fine-tuned next.
+
+    That of tags is a logistic regression over the states of the encoder as it is, on training rows
+    of some 20,000 words. Most words are O, and the states of a sentence encoder have one
+    direction in common: from a head at random the rate of a fine-tuning takes hundreds of steps to
+    find another tag. That of a regression starts at its numbers, see `start_at_numbers`; any other
+    stays as it is.
+
+    Args:
+      model: A model with the task's head, changed in place.
+      data: Gives the training rows and the task.
+      seed: Seed of the choice of rows.
+    """
+    traits, encoded = data.task.traits, data.train.encoded
+    if traits.one_number:
+        start_at_numbers(model, data.train_examples)
+    if not traits.tags_words:
+        return
+    assert encoded.labels is not None
+    drawn = np.random.default_rng(seed).permutation(len(encoded))
+    words = np.cumsum(np.add.reduceat(encoded.labels >= 0, encoded.offsets[:-1])[drawn])
+    encoded = encoded.select(drawn[: 1 + np.searchsorted(words, _PROBED)])
+    head = layer_of(model, models.read_head(model).layer)
+    width, num_labels = head.kernel.shape
+    states = models.build_model(models.config_of(model), models.Head("token", width))
+    models.copy_encoder(model, states)
+    layer_of(states, head.name).set_weights([np.eye(width), np.zeros(width)])
+    assert encoded.labels is not None
+    known = encoded.labels >= 0
+    vectors = models.predict_logits(states, to_evaluate(encoded))[known]
+    # A mean word of each tag: one that no row drawn has is rare, not impossible.
+    vectors = np.append(vectors, np.tile(vectors.mean(axis=0), (num_labels, 1)), axis=0)
+    tags = np.append(encoded.labels[known], np.arange(num_labels)).astype(np.int64)
+    head.set_weights(analysis.fit_regression(vectors, tags, num_labels, _PENALTY))
 
 
 def read_unseen(folder: pathlib.Path) -> np.ndarray:
