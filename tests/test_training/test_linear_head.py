@@ -251,27 +251,47 @@ def test_what_cannot_be_cross_fitted_is_refused(place, value, fault):
 TAGGED = ["rain O\nin O\nOslo B-LOC\n", "sun O\nin O\nNew B-LOC\nYork I-LOC\n", "we O\nwake O\n"]
 
 
-def test_the_head_of_tags_starts_as_a_regression_over_the_states_of_the_encoder(
+def states_and_head(folder, **data):
+    """An encoder's states at each token, in order, what is known, and a loader of new heads."""
+    toys.save_encoder(folder, ["rain sun we wake then in Oslo New York"], SHAPE)
+    data = tfdistill.load_data(folder, tokenizer=folder / "bert", task="t", **data)
+    encoder, rows, states = weights.load_encoder(folder / "bert"), data.train.encoded, []
+    for row in range(len(rows)):
+        ids, types = rows.row(row)[None], rows.row_types(row)[None].astype(np.int32)
+        features = {"input_ids": ids, "token_type_ids": types, "attention_mask": np.ones_like(ids)}
+        states.append(encoder(features))
+    return (
+        data,
+        states,
+        lambda: teachers.load_classifier(str(folder / "bert"), data, fresh_head=True),
+    )
+
+
+def regression_over(states, labels):
+    """The logits of a penalised regression over centred states of variance 1, for any states."""
+    mean, scale = states.mean(axis=0), np.sqrt(states.var(axis=0).mean())
+    fitted = sklearn.linear_model.LogisticRegression(C=0.01, max_iter=1000)
+    fitted.fit((states - mean) / scale, labels)
+    return lambda states: fitted.decision_function((states - mean) / scale)
+
+
+def test_the_head_of_tags_starts_as_a_regression_where_states_share_a_direction(
     tmp_path, monkeypatch
 ):
     (tmp_path / "train.conll").write_text("\n".join([*TAGGED * 5, "then O\n", "York B-ORG\n"]))
     (tmp_path / "dev.conll").write_text("\n".join(TAGGED))
-    toys.save_encoder(tmp_path, ["rain sun we wake then in Oslo New York"], SHAPE)
-    data = tfdistill.load_data(tmp_path, tokenizer=tmp_path / "bert", task="t", kind="token")
-    encoder = weights.load_encoder(tmp_path / "bert")
-    model = teachers.load_classifier(str(tmp_path / "bert"), data, fresh_head=True)
-    rows, states = data.train.encoded, []
-    for row in range(len(rows)):
-        ids, types = rows.row(row)[None], rows.row_types(row)[None].astype(np.int32)
-        features = {"input_ids": ids, "token_type_ids": types, "attention_mask": np.ones_like(ids)}
-        states.append(encoder(features)["sequence_output"][0])
-    states, known = np.concatenate(states), rows.labels >= 0
-    seen = np.append(states[known], np.tile(states[known].mean(axis=0), (5, 1)), axis=0)
-    mean, scale = seen.mean(axis=0), np.sqrt(seen.var(axis=0).mean())
-    expected = sklearn.linear_model.LogisticRegression(C=0.01, max_iter=1000)
-    expected.fit((seen - mean) / scale, np.append(rows.labels[known], np.arange(5)))
+    data, outputs, new = states_and_head(tmp_path, kind="token")
+    states = np.concatenate([each["sequence_output"][0] for each in outputs])
+    rows, known = data.train.encoded, data.train.encoded.labels >= 0
+    mean = states[known].mean(axis=0)
+    shared = mean @ mean / np.mean([state @ state for state in states[known]])
+    monkeypatch.setattr(linear_head, "_SHARED", shared + 1e-3)
+    assert np.abs(new().get_layer("token_classifier").kernel.numpy()).max() < 0.1
+    monkeypatch.setattr(linear_head, "_SHARED", shared - 1e-3)
+    model = new()
+    seen = np.append(states[known], np.tile(mean, (5, 1)), axis=0)
+    expected = regression_over(seen, np.append(rows.labels[known], np.arange(5)))(states)
     logits = models.predict_logits(model, task_data.to_evaluate(rows))
-    expected = expected.decision_function((states - mean) / scale)
     np.testing.assert_allclose(logits, expected, atol=1e-2)
     # I-ORG, which the rows do not have, is the least likely, and not impossible
     shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -281,3 +301,18 @@ def test_the_head_of_tags_starts_as_a_regression_over_the_states_of_the_encoder(
     monkeypatch.setattr(linear_head, "_PROBED", 1)
     training.start_head(model, data)
     assert np.isfinite(models.predict_logits(model, data.dev)).all()
+
+
+def test_the_head_of_several_labels_starts_as_a_regression_of_each(tmp_path):
+    rows = ["rain in Oslo\tweather,place", "sun\tweather", "we wake\t", "then in York\tplace"]
+    for name, first in (("train", ""), ("dev", "then ")):
+        texts = "".join(f"{first}{row}\n" for row in rows * 3)
+        (tmp_path / f"{name}.tsv").write_text(f"text\tlabel\n{texts}")
+    columns = {"text_column": "text", "label_column": "label"}
+    data, outputs, new = states_and_head(tmp_path, kind="multi_label", **columns)
+    states = np.concatenate([each["pooled_output"] for each in outputs])
+    logits = models.predict_logits(new(), task_data.to_evaluate(data.train.encoded))
+    mean = states.mean(axis=0)
+    for number, column in enumerate(data.train.encoded.labels.T):
+        seen = regression_over(np.append(states, [mean, mean], axis=0), [*column, 0, 1])
+        np.testing.assert_allclose(logits[:, number], seen(states), atol=1e-2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import pathlib
 import time
@@ -23,7 +24,8 @@ from tfdistill.training.initialise import start_at_numbers
 _log = logging.getLogger(__name__)
 
 _UNSEEN, _LOGITS = "unseen.safetensors", "logits"
-_PROBED, _PENALTY = 20_000, 0.01  # words, and C of scikit-learn, of a tagger's first head
+# Of a first head: the words or texts that are read, the share, and C of scikit-learn.
+_PROBED, _SHARED, _PENALTY = 20_000, 0.5, 0.01
 
 
 def fit_linear_head(
@@ -92,11 +94,13 @@ def fit_linear_head(
 def start_head(model: keras.Model, data: TaskData, *, seed: int = 0) -> None:
     """Starts the new head of a pretrained encoder that is fine-tuned next.
 
-    That of tags is a logistic regression over the states of the encoder as it is, on training rows
-    of some 20,000 words. Most words are O, and the states of a sentence encoder have one
-    direction in common: from a head at random the rate of a fine-tuning takes hundreds of steps to
-    find another tag. That of a regression starts at its numbers, see `start_at_numbers`; any other
-    stays as it is.
+    That of a regression starts at its numbers, see `start_at_numbers`. That of several labels a
+    text starts as a logistic regression of each over the states of the encoder as it is: twenty
+    labels that 1 to 20% of 1,020 texts had were never answered after 430 steps from a head at
+    random. That of tags starts as one over the states of 20,000 words, where half of the states'
+    squared length is one direction that all share, as 66% are of multilingual-e5-small: every word
+    stayed O for 250 steps. Of all-MiniLM-L6-v2, 4% shared, a head at random found more entities
+    that no training row has (F1 0.43 and 0.38). Any other head stays as it is.
 
     Args:
       model: A model with the task's head, changed in place.
@@ -106,24 +110,47 @@ def start_head(model: keras.Model, data: TaskData, *, seed: int = 0) -> None:
     traits, encoded = data.task.traits, data.train.encoded
     if traits.one_number:
         start_at_numbers(model, data.train_examples)
-    if not traits.tags_words:
+    if encoded.labels is None or not (traits.tags_words or traits.many_classes):
         return
-    assert encoded.labels is not None
     drawn = np.random.default_rng(seed).permutation(len(encoded))
-    words = np.cumsum(np.add.reduceat(encoded.labels >= 0, encoded.offsets[:-1])[drawn])
-    encoded = encoded.select(drawn[: 1 + np.searchsorted(words, _PROBED)])
-    head = layer_of(model, models.read_head(model).layer)
-    width, num_labels = head.kernel.shape
-    states = models.build_model(models.config_of(model), models.Head("token", width))
+    counts = np.ones(len(encoded), np.int64)
+    if traits.tags_words:
+        counts = np.add.reduceat(encoded.labels >= 0, encoded.offsets[:-1])
+    most = 1 + np.searchsorted(np.cumsum(counts[drawn]), _PROBED)
+    encoded = encoded.select(drawn[:most])
+    labels = encoded.labels
+    assert labels is not None
+    vectors, layer = _states_of(model, encoded), layer_of(model, models.read_head(model).layer)
+    width, num_labels = layer.kernel.shape
+    if traits.tags_words:
+        vectors, labels = vectors[labels >= 0], labels[labels >= 0]
+    mean = vectors.mean(axis=0)
+    if traits.tags_words and mean @ mean < _SHARED * np.square(vectors).sum(axis=1).mean():
+        return
+    # A mean word or text of each class: one that no row drawn has is rare, not impossible.
+    if traits.tags_words:
+        vectors = np.append(vectors, np.tile(mean, (num_labels, 1)), axis=0)
+        classes = np.append(labels, np.arange(num_labels)).astype(np.int64)
+        layer.set_weights(analysis.fit_regression(vectors, classes, num_labels, _PENALTY))
+        return
+    vectors = np.append(vectors, [mean, mean], axis=0)
+    kernel, bias = np.zeros((width, num_labels)), np.zeros(num_labels)
+    for number, column in enumerate(labels.T > 0.5):
+        classes = np.append(column, [False, True]).astype(np.int64)
+        of_two = analysis.fit_regression(vectors, classes, 2, _PENALTY)
+        kernel[:, number], bias[number] = np.diff(of_two[0])[:, 0], np.diff(of_two[1])[0]
+    layer.set_weights([kernel, bias])
+
+
+def _states_of(model: keras.Model, encoded: batches.EncodedExamples) -> np.ndarray:
+    """What the head of a model sees of each text or token, by one whose logits are the states."""
+    head = models.read_head(model)
+    width = layer_of(model, head.layer).kernel.shape[0]
+    wide = dataclasses.replace(head, num_labels=width)
+    states = models.build_model(models.config_of(model), wide)
     models.copy_encoder(model, states)
-    layer_of(states, head.name).set_weights([np.eye(width), np.zeros(width)])
-    assert encoded.labels is not None
-    known = encoded.labels >= 0
-    vectors = models.predict_logits(states, to_evaluate(encoded))[known]
-    # A mean word of each tag: one that no row drawn has is rare, not impossible.
-    vectors = np.append(vectors, np.tile(vectors.mean(axis=0), (num_labels, 1)), axis=0)
-    tags = np.append(encoded.labels[known], np.arange(num_labels)).astype(np.int64)
-    head.set_weights(analysis.fit_regression(vectors, tags, num_labels, _PENALTY))
+    layer_of(states, head.layer).set_weights([np.eye(width), np.zeros(width)])
+    return models.predict_logits(states, to_evaluate(encoded))
 
 
 def read_unseen(folder: pathlib.Path) -> np.ndarray:
