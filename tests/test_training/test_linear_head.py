@@ -282,15 +282,15 @@ def test_the_head_of_tags_starts_as_a_regression_where_states_share_a_direction(
     (tmp_path / "dev.conll").write_text("\n".join(TAGGED))
     data, outputs, new = states_and_head(tmp_path, kind="token")
     states = np.concatenate([each["sequence_output"][0] for each in outputs])
-    rows, known = data.train.encoded, data.train.encoded.labels >= 0
-    mean = states[known].mean(axis=0)
-    shared = mean @ mean / np.mean([state @ state for state in states[known]])
+    rows, labelled = data.train.encoded, data.train.encoded.labels >= 0
+    mean = states[labelled].mean(axis=0)
+    shared = mean @ mean / np.mean([state @ state for state in states[labelled]])
     monkeypatch.setattr(linear_head, "_SHARED", shared + 1e-3)
     assert np.abs(new().get_layer("token_classifier").kernel.numpy()).max() < 0.1
     monkeypatch.setattr(linear_head, "_SHARED", shared - 1e-3)
     model = new()
-    seen = np.append(states[known], np.tile(mean, (5, 1)), axis=0)
-    expected = regression_over(seen, np.append(rows.labels[known], np.arange(5)))(states)
+    seen = np.append(states[labelled], np.tile(mean, (5, 1)), axis=0)
+    expected = regression_over(seen, np.append(rows.labels[labelled], np.arange(5)))(states)
     logits = models.predict_logits(model, task_data.to_evaluate(rows))
     np.testing.assert_allclose(logits, expected, atol=1e-2)
     # I-ORG, which the rows do not have, is the least likely, and not impossible
