@@ -40,8 +40,7 @@ def load_teacher(
         by label name where the checkpoint has another order.
       num_labels: The number of outputs, where there is no named task.
       new_head: Whether the head starts at random instead of from the checkpoint: for a model that
-        `LabelTrainer` trains before it teaches. That of a regression starts at 0; see
-        `training.start_at_numbers`.
+        `LabelTrainer` trains before it teaches; `training.start_head` starts it at the data.
 
     Returns:
       A model with the task's head, a classifier of `num_labels`, or an encoder when neither is
