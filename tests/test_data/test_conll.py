@@ -109,6 +109,15 @@ def test_other_tags_need_another_metric_and_columns_a_number(tmp_path):
     assert tasks.load_examples(parts, tmp_path, "train").spec.labels == ("NNP", "VBZ")
 
 
+@pytest.mark.parametrize("keys", [("tokens", "ner_tags"), ("text", "entities")])
+def test_a_task_that_read_records_reads_the_usual_columns_of_conll_files(tmp_path, keys):
+    write(tmp_path, "EU NNP B-ORG\nsays VBZ O\n")
+    of_records = dataclasses.replace(NER, text_column=keys[0], label_column=keys[1])
+    read = tasks.load_examples(of_records, tmp_path, "train")
+    assert read.texts == tasks.load_examples(NER, tmp_path, "train").texts
+    assert [read.spec.labels[tag] for tag in read.labels[0]] == ["B-ORG", "O"]
+
+
 # Tags on pieces.
 
 

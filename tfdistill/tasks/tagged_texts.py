@@ -20,6 +20,7 @@ UNITS = ("characters", "utf-16", "utf-8")
 """The units of offsets; characters as Python counts them."""
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags")
 _KEYS = (*_TAGS, "entities", "spans", "label", "labels", "annotations")
+_USUAL = (*_TOKENS, "text", *_KEYS)
 _LOOKED_AT = 100  # rows that tell whether a file has entities
 _FORMS = (
     '{"text": "Eva in Rio", "entities": [{"start": 0, "end": 3, "label": "PER"}]}, exports of '
@@ -63,18 +64,20 @@ class _Record(NamedTuple):
 def read_tagged(path: pathlib.Path, spec: TaskSpec) -> TaggedTexts:
     """Reads a file of tagged texts, tags of entities as BIO; see `read_records`.
 
-    Its columns are those of a CoNLL file by number, or the keys of records; a number is no key.
+    Its columns are those of a CoNLL file by number, or the keys of records; a number is no key. Of
+    a run that read records with usual keys, a CoNLL file has the columns 0 and -1.
     """
     columns = (spec.text_column, spec.label_column)
     keys = [None if name.lstrip("-").isdecimal() else name for name in columns]
     if path.suffix.lower() in SUFFIXES:
         read = read_records(path, *keys, names=spec.labels, unit=spec.offsets)
-    elif key := keys[0] or keys[1]:
+    elif key := next((key for key in keys if key and key not in _USUAL), None):
         what = f"task {spec.name!r}, column of a CoNLL file"
         expected = "its number, from 0 or, if negative, from the end"
         raise errors.ConfigError(what, expected, repr(key))
     else:
-        word, tag = map(int, columns)
+        usual = zip(columns, keys, (0, -1), strict=True)
+        word, tag = (place if key else int(name) for name, key, place in usual)
         sentences = conll.read_sentences(
             path, word_column=word, tag_column=tag, encoding=spec.encoding
         )
