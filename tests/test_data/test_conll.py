@@ -116,6 +116,8 @@ def test_a_task_that_read_records_reads_the_usual_columns_of_conll_files(tmp_pat
     read = tasks.load_examples(of_records, tmp_path, "train")
     assert read.texts == tasks.load_examples(NER, tmp_path, "train").texts
     assert [read.spec.labels[tag] for tag in read.labels[0]] == ["B-ORG", "O"]
+    (note,) = of_records.read_tagged(tmp_path / "train.txt").notes
+    assert note == f"{keys[0]!r} and {keys[1]!r}: keys of records; read are columns 0 and -1"
 
 
 # Tags on pieces.

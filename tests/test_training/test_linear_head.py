@@ -131,7 +131,7 @@ def test_an_encoder_learns_pairs_of_rows_and_rows_left_out_were_not_seen(folder,
     trainer = linear_head._ContrastiveTrainer(again.model, data, config.FineTuneConfig(**STEPS), 0)
     assert not trainer._distiller.drops
     trainer.fit(np.flatnonzero(~fold), "")
-    vectors = linear_head._PooledStates(again.model, data.train.encoded)()
+    vectors = linear_head._States(again.model, data.train.encoded)()
     penalty = analysis.fit_head(states[1], labels, 3).penalty
     kernel, bias = analysis.fit_regression(vectors[~fold], labels[~fold], 3, penalty)
     unseen = training.read_unseen(tmp_path / "pairs")[fold]
@@ -251,15 +251,15 @@ def test_what_cannot_be_cross_fitted_is_refused(place, value, fault):
 TAGGED = ["rain O\nin O\nOslo B-LOC\n", "sun O\nin O\nNew B-LOC\nYork I-LOC\n", "we O\nwake O\n"]
 
 
-def states_and_head(folder, **data):
-    """An encoder's states at each token, in order, what is known, and a loader of new heads."""
-    toys.save_encoder(folder, ["rain sun we wake then in Oslo New York"], SHAPE)
+def states_and_head(folder, shape=SHAPE, **data):
+    """The data, an encoder's outputs for each text in order, and a loader of new heads."""
+    toys.save_encoder(folder, ["rain sun we wake then in Oslo New York"], shape)
     data = tfdistill.load_data(folder, tokenizer=folder / "bert", task="t", **data)
     encoder, rows, states = weights.load_encoder(folder / "bert"), data.train.encoded, []
     for row in range(len(rows)):
         ids, types = rows.row(row)[None], rows.row_types(row)[None].astype(np.int32)
         features = {"input_ids": ids, "token_type_ids": types, "attention_mask": np.ones_like(ids)}
-        states.append(encoder(features))
+        states.append(encoder({name: features[name] for name in encoder.input_names}))
     return (
         data,
         states,
@@ -303,15 +303,24 @@ def test_the_head_of_tags_starts_as_a_regression_where_states_share_a_direction(
     assert np.isfinite(models.predict_logits(model, data.dev)).all()
 
 
-def test_the_head_of_several_labels_starts_as_a_regression_of_each(tmp_path):
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
+def test_the_head_of_several_labels_starts_as_a_regression_of_each(tmp_path, family):
     rows = ["rain in Oslo\tweather,place", "sun\tweather", "we wake\t", "then in York\tplace"]
     for name, first in (("train", ""), ("dev", "then ")):
         texts = "".join(f"{first}{row}\n" for row in rows * 3)
         (tmp_path / f"{name}.tsv").write_text(f"text\tlabel\n{texts}")
     columns = {"text_column": "text", "label_column": "label"}
-    data, outputs, new = states_and_head(tmp_path, kind="multi_label", **columns)
-    states = np.concatenate([each["pooled_output"] for each in outputs])
-    logits = models.predict_logits(new(), task_data.to_evaluate(data.train.encoded))
+    traits = {} if family == "bert" else {"type_vocab_size": 0, "pooler": False}
+    shape = SHAPE.replace(family=family, **traits)
+    data, outputs, new = states_and_head(tmp_path, shape, kind="multi_label", **columns)
+    model = new()
+    if family == "bert":
+        states = np.concatenate([each["pooled_output"] for each in outputs])
+    else:  # a new layer of the head is between
+        kernel, bias = model.get_layer("pre_classifier").get_weights()
+        first = np.concatenate([each["sequence_output"][:, 0] for each in outputs])
+        states = np.maximum(first @ kernel + bias, 0)
+    logits = models.predict_logits(model, task_data.to_evaluate(data.train.encoded))
     mean = states.mean(axis=0)
     for number, column in enumerate(data.train.encoded.labels.T):
         seen = regression_over(np.append(states, [mean, mean], axis=0), [*column, 0, 1])

@@ -32,10 +32,17 @@ def predict_logits(model: keras.Model, batches: data_batches.Batches) -> np.ndar
     return predictor(model)(batches)
 
 
-def predictor(model: keras.Model) -> Callable[[data_batches.Batches], np.ndarray]:
-    """Builds a function that can be called after every epoch without tracing again."""
+def predictor(
+    model: keras.Model, *, over_tokens: bool | None = None
+) -> Callable[[data_batches.Batches], np.ndarray]:
+    """Builds a function that can be called after every epoch without tracing again.
+
+    Args:
+      model: See `predict_logits`.
+      over_tokens: Whether its outputs are (B, L, d); None: as its head has them.
+    """
     names = model.input_names
-    for_tokens = read_head(model).over_tokens
+    for_tokens = read_head(model).over_tokens if over_tokens is None else over_tokens
     specs = {name: tf.TensorSpec((None, None), tf.int32) for name in names}
 
     @tf.function(input_signature=[specs])

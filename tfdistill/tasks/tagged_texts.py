@@ -82,7 +82,9 @@ def read_tagged(path: pathlib.Path, spec: TaskSpec) -> TaggedTexts:
             path, word_column=word, tag_column=tag, encoding=spec.encoding
         )
         texts, offsets = zip(*map(words.joined, sentences.words), strict=True)
-        read = TaggedTexts([*texts], [*offsets], sentences.tags, sentences.lines)
+        named = " and ".join(map(repr, filter(None, keys)))
+        notes = (f"{named}: keys of records; read are columns {word} and {tag}",) if named else ()
+        read = TaggedTexts([*texts], [*offsets], sentences.tags, sentences.lines, notes)
     scheme, tags = schemes.to_bio(read.tags, str(path))
     note = (f"tags in {scheme} are read as BIO",) if scheme not in ("", schemes.BIO) else ()
     return read._replace(tags=tags, notes=read.notes + note)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import pathlib
 import time
@@ -68,7 +67,7 @@ def fit_linear_head(
         raise errors.ConfigError(f"method {settings.method}", expected, f"kind {data.task.kind}")
     started, steps = time.monotonic(), 0
     labels = np.asarray(data.train_examples.labels)
-    pooled = _PooledStates(model, data.train.encoded)
+    pooled = _States(model, data.train.encoded)
     head = analysis.fit_head(pooled(), labels, data.task.num_labels)
     if settings.method == "contrastive":
         trainer = _ContrastiveTrainer(model, data, settings, seed)
@@ -102,6 +101,10 @@ def start_head(model: keras.Model, data: TaskData, *, seed: int = 0) -> None:
     stayed O for 250 steps. Of all-MiniLM-L6-v2, 4% shared, a head at random found more entities
     that no training row has (F1 0.43 and 0.38). Any other head stays as it is.
 
+    The regressions minimise ``sum -log p(label) + |W|^2 / (2 C)``, C = 0.01, over the rows and one
+    mean row of each class, with states centred and scaled as in `analysis.fit_head`; `W` (d,
+    labels) and the bias are those for states as they are.
+
     Args:
       model: A model with the task's head, changed in place.
       data: Gives the training rows and the task.
@@ -120,7 +123,7 @@ def start_head(model: keras.Model, data: TaskData, *, seed: int = 0) -> None:
     encoded = encoded.select(drawn[:most])
     labels = encoded.labels
     assert labels is not None
-    vectors, layer = _states_of(model, encoded), layer_of(model, models.read_head(model).layer)
+    vectors, layer = _States(model, encoded)(), layer_of(model, models.read_head(model).layer)
     width, num_labels = layer.kernel.shape
     if traits.tags_words:
         vectors, labels = vectors[labels >= 0], labels[labels >= 0]
@@ -142,17 +145,6 @@ def start_head(model: keras.Model, data: TaskData, *, seed: int = 0) -> None:
     layer.set_weights([kernel, bias])
 
 
-def _states_of(model: keras.Model, encoded: batches.EncodedExamples) -> np.ndarray:
-    """What the head of a model sees of each text or token, by one whose logits are the states."""
-    head = models.read_head(model)
-    width = layer_of(model, head.layer).kernel.shape[0]
-    wide = dataclasses.replace(head, num_labels=width)
-    states = models.build_model(models.config_of(model), wide)
-    models.copy_encoder(model, states)
-    layer_of(states, head.layer).set_weights([np.eye(width), np.zeros(width)])
-    return models.predict_logits(states, to_evaluate(encoded))
-
-
 def read_unseen(folder: pathlib.Path) -> np.ndarray:
     """The logits of each training row by a model that was fitted without it, (n, num_labels).
 
@@ -163,7 +155,7 @@ def read_unseen(folder: pathlib.Path) -> np.ndarray:
 
 
 def _fit_tuned(
-    trainer: _ContrastiveTrainer, pooled: _PooledStates, data: TaskData, description: str
+    trainer: _ContrastiveTrainer, pooled: _States, data: TaskData, description: str
 ) -> tuple[analysis.LinearHead, int]:
     """The head over an encoder tuned on all rows, calibrated by folds, and the steps of these."""
     labels = np.asarray(data.train_examples.labels)
@@ -185,12 +177,19 @@ def _fit_tuned(
     return analysis.LinearHead(kernel, bias, penalty, unseen).calibrated(labels), steps
 
 
-class _PooledStates:
-    """The features of the training rows under a classifier's head, by its current weights."""
+class _States:
+    """The features of rows under a classifier's head, by its current weights: (n, d).
+
+    n are the texts, or the tokens of a head over tokens.
+    """
 
     def __init__(self, model: keras.Model, rows: batches.EncodedExamples):
-        layer = layer_of(model, models.read_head(model).layer)
-        self._predict = models.predictor(keras.Model(model.inputs, layer.input))
+        head = models.read_head(model)
+        states = layer_of(model, head.layer).input
+        if head.over_tokens:  # (B L, d) there
+            states = layer_of(model, "sequence_output").output
+        of_states = keras.Model(model.inputs, states)
+        self._predict = models.predictor(of_states, over_tokens=head.over_tokens)
         self._rows = to_evaluate(rows)
 
     def __call__(self) -> np.ndarray:
