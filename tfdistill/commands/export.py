@@ -213,7 +213,7 @@ def _export(
         if manifest is None:
             whole = job
             job, manifest = export_job.write(args, job, layers, target / "model.tflite", name)
-            shrunken = job is not whole
+            shrunken = job.source.model is not whole.source.model
         written = export_targets.write(args, job, target / manifest.model.file)
         _write_cards(args, manifest, target, name, fresh=fresh)
     model, reported = pathlib.Path(args.model), None
