@@ -310,8 +310,8 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
             logits[answering[covered(by_rule, offsets)]] = outside
         tags = decoding.decode_words(logits, encoded, labels, temperature=temperature)
         probability = float(np.exp(tags.log_probabilities.sum()))
-        scores = logits[tags.tokens] / temperature
-        part = decoding.entities(scores, tags.tags, rules, tags.bounds)
+        scores, logs = tags.scores, tags.log_probabilities
+        part = decoding.entities(scores, tags.tags, rules, tags.bounds, logs)
         shares, record = part.probabilities.tolist(), self.card.confidence
         whole = record is None or not record.entity_promises
         sure, reason = self._judged([probability] if whole else shares, text, encoded)

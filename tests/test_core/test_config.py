@@ -449,13 +449,13 @@ def test_texts_have_by_default_as_many_tokens_as_the_model_has_positions(
     assert config.usual_max_length("org/name") == config.usual_max_length(None) == 128
 
 
-@pytest.mark.parametrize("split_by_run", [True, False])
-def test_a_run_reads_what_it_split_from_its_own_folder(split_by_run, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("suffix", "split_by_run"), [("csv", 1), ("jsonl", 1), ("csv", 0)])
+def test_a_run_reads_what_it_split_from_its_own_folder(suffix, split_by_run, tmp_path, monkeypatch):
     named = tmp_path / "runs" / "data"  # of another project, where the run is named from elsewhere
     run = tmp_path / "moved"
     for folder in (named, run / "data"):
         folder.mkdir(parents=True)
-        for file in ("train.csv", "dev.csv", "promise.csv", "other.txt")[
+        for file in (f"train.{suffix}", f"dev.{suffix}", "promise.csv", "other.txt")[
             0 if split_by_run else 1 :
         ]:
             (folder / file).write_text("text,label\n")

@@ -62,14 +62,19 @@ def test_an_entity_has_the_probability_of_its_tags_and_of_its_end():
     scores, names = np.log(np.maximum(shares, 1e-12)), ("O", "B-X", "I-X")
     rules = decoding.allowed(names)
     tags = np.array([1, 2, 0, 1])
-    part = decoding.entities(scores, tags, rules, np.array([0, 4]))
+
+    def entities(tags, bounds):
+        path = tags, rules, np.array(bounds)
+        return decoding.entities(scores, *path, decoding.path_log_probabilities(scores, *path))
+
+    part = entities(tags, [0, 4])
     assert (part.firsts.tolist(), part.ends.tolist()) == ([0, 3], [2, 4])
     # No I-X at the beginning and after O; the entity stops where O or B-X follows.
     expected = [0.3 / 0.8 * 0.7 * 0.9, 0.8]
     np.testing.assert_allclose(part.probabilities, expected, rtol=1e-9)
-    apart = decoding.entities(scores, tags, rules, np.array([0, 2, 4]))
+    apart = entities(tags, [0, 2, 4])
     np.testing.assert_allclose(apart.probabilities, [0.3 / 0.8 * 0.7, 0.8], rtol=1e-9)
-    none = decoding.entities(scores, np.zeros(4, int), rules, np.array([0, 4]))
+    none = entities(np.zeros(4, int), [0, 4])
     assert [len(values) for values in none] == [0, 0, 0]
 
 

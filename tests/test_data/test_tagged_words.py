@@ -103,7 +103,7 @@ def test_an_entity_at_any_position_of_a_long_text_is_found_whole(letters, charac
         assert encoded.lengths.max() == max_length and len(encoded) > 4 * len(texts)
         logits = oracle(letters, encoded, max_length - 2)
         tags = decoding.decode_words(logits, encoded, LABELS)
-        part = decoding.entities(logits[tags.tokens], tags.tags, rules, tags.bounds)
+        part = decoding.entities(tags.scores, tags.tags, rules, tags.bounds, tags.log_probabilities)
         assert len(part.firsts) == len(texts)  # none lost, none halved
         words = np.append(0, np.cumsum(tags.counts))
         for number, place in enumerate(block):

@@ -57,8 +57,9 @@ def judge_entities(
     answers = decoding.decode_words(logits, examples, temperature=temperature)
     assert answers.gold is not None
     names, gold, places = examples.task.labels, answers.gold, answers.word_bounds
-    rules, scores = decoding.allowed(tuple(names)), logits[answers.tokens] / temperature
-    part = decoding.entities(scores, answers.tags, rules, answers.bounds)
+    rules, scores = decoding.allowed(tuple(names)), answers.scores
+    path = answers.tags, rules, answers.bounds, answers.log_probabilities
+    part = decoding.entities(scores, *path)
     before = np.append(0, np.cumsum(answers.counts))  # the words before each piece
     places_found = before[part.firsts], before[part.ends]
     marked = decoding.entity_places(gold, rules, places)

@@ -56,7 +56,7 @@ def data_of_run(source: str | None) -> DataConfig | None:
     generated = recipe.data.dir is None and recipe.data.file is None
     data_folder = folder / "data"
     split = pathlib.Path(recipe.data.dir or "")
-    was_split = split.name == data_folder.name and (data_folder / "train.csv").is_file()
+    was_split = split.name == data_folder.name and any(data_folder.glob("train.*"))
     if was_split or (generated and data_folder.is_dir()):
         changes["dir"] = str(data_folder)
     for key in ("promise_on", "other"):

@@ -143,6 +143,8 @@ def shown_best(begins: np.ndarray, ends: np.ndarray, sources: np.ndarray) -> np.
       sources: int (windows,).
     """
     lengths = ends - begins
+    if len(begins) == 1:
+        return np.ones(lengths[0], bool)
     inside = spans(np.zeros(len(begins), np.int64), lengths)
     # (The published rule for questions adds a hundredth of the window's length, which decides for
     # the first one, too: only the last window may be shorter.)

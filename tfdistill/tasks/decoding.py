@@ -20,6 +20,7 @@ class TagRules(NamedTuple):
 
     Attributes:
       after: bool (tags, tags), whether tag j may follow tag i.
+      before: The tags that each tag may follow; None where it may follow all.
       first, last: bool (tags,), whether a tag may be that of a text's first word, of its last.
       begins, continues: bool (tags,), whether a tag begins an entity, goes on with one.
       parts: int64 (3, tags), the tags of the first, of any inner and of the last of several words
@@ -27,6 +28,7 @@ class TagRules(NamedTuple):
     """
 
     after: np.ndarray
+    before: Sequence[list[int] | None]
     first: np.ndarray
     last: np.ndarray
     begins: np.ndarray
@@ -63,7 +65,8 @@ def allowed(tags: tuple[str, ...]) -> TagRules:
     if not begins.any():
         free, none = np.ones(len(tags), bool), np.zeros(len(tags), bool)
         same = np.stack([np.arange(len(tags))] * 3)
-        return TagRules(np.ones((len(tags), len(tags)), bool), free, free, none, none, same)
+        after, before = np.ones((len(tags), len(tags)), bool), [None] * len(tags)
+        return TagRules(after, before, free, free, none, none, same)
     types = np.array([tag[2:] for tag in tags])
     strict = any(role and role in "ESLU" for role in roles)
     goes_on = within[:, None] & (types[:, None] == types)
@@ -78,7 +81,8 @@ def allowed(tags: tuple[str, ...]) -> TagRules:
             {"B": "I", "S": "E", "U": "L"},
         )
     ]
-    return TagRules(after, ~continues, ends, begins, continues, np.array(parts))
+    before = [None if part.all() else np.flatnonzero(part).tolist() for part in after.T]
+    return TagRules(after, before, ~continues, ends, begins, continues, np.array(parts))
 
 
 def best_path(scores: np.ndarray, rules: TagRules, bounds: np.ndarray) -> np.ndarray:
@@ -101,20 +105,22 @@ def best_path(scores: np.ndarray, rules: TagRules, bounds: np.ndarray) -> np.nda
     if not wrong.any():
         return tags
     first, last = (np.where(part, 0.0, -np.inf) for part in (rules.first, rules.last))
-    # The tags that may stand before each; None where all may. Lists take a tenth of NumPy's time.
-    behind = [None if part.all() else np.flatnonzero(part).tolist() for part in rules.after.T]
+    # Lists take a tenth of NumPy's time.
     for begin, end in itertools.pairwise(bounds.tolist()):
         if not wrong[begin:end].any():
             continue
-        rows, before = np.asarray(scores[begin:end], np.float64), []
+        rows, ways = np.asarray(scores[begin:end], np.float64), []
         best = (first + rows[0]).tolist()
         for row in rows[1:].tolist():
             top = best.index(max(best))
-            chosen = [top if one is None else max(one, key=best.__getitem__) for one in behind]
+            chosen = [
+                top if tags_before is None else max(tags_before, key=best.__getitem__)
+                for tags_before in rules.before
+            ]
             best = [best[tag] + score for tag, score in zip(chosen, row, strict=True)]
-            before.append(chosen)
+            ways.append(chosen)
         path = [int(np.argmax(last + best))]
-        for chosen in reversed(before):
+        for chosen in reversed(ways):
             path.append(chosen[path[-1]])
         tags[begin:end] = path[::-1]
     return tags
@@ -199,7 +205,9 @@ def shares_inside(scores: np.ndarray, labels: Sequence[str]) -> np.ndarray:
     return np.exp(_log_sum(scores, np.broadcast_to(~outside, np.shape(scores))) - total)
 
 
-def entities(scores: np.ndarray, tags: np.ndarray, rules: TagRules, bounds: np.ndarray) -> Entities:
+def entities(
+    scores: np.ndarray, tags: np.ndarray, rules: TagRules, bounds: np.ndarray, logs: np.ndarray
+) -> Entities:
     """Reads the entities off an allowed path.
 
     The probability of one is the product of those of its words' tags, see
@@ -212,10 +220,10 @@ def entities(scores: np.ndarray, tags: np.ndarray, rules: TagRules, bounds: np.n
       tags: int (words,), the path.
       rules: Of the tags.
       bounds: Of the texts, see `best_path`.
+      logs: float64 (words,), the `path_log_probabilities` of all of these.
     """
     firsts, ends = entity_places(tags, rules, bounds)
     options = _options(tags, rules, bounds)
-    logs = path_log_probabilities(scores, tags, rules, bounds)
     sums = np.add.reduceat(np.append(logs, 0.0), np.stack([firsts, ends], 1).ravel())[::2]
     inside = np.flatnonzero(bounds[np.searchsorted(bounds, ends)] != ends)
     following = ends[inside]
@@ -271,6 +279,7 @@ class WordTags(NamedTuple):
     Attributes:
       tokens: int64 (pieces,), the tokens that answer.
       counts: int64 (pieces,), the words that each answers for.
+      scores: float64 (pieces, tags), at their temperature.
       tags: int64 (pieces,), the best path over them.
       log_probabilities: float64 (pieces,), see `path_log_probabilities`.
       bounds: int64 (m + 1,), of the texts among the pieces.
@@ -281,6 +290,7 @@ class WordTags(NamedTuple):
 
     tokens: np.ndarray
     counts: np.ndarray
+    scores: np.ndarray
     tags: np.ndarray
     log_probabilities: np.ndarray
     bounds: np.ndarray
@@ -330,10 +340,10 @@ def decode_words(
         raise errors.DataError(f"logits of example {row}", "finite numbers", scores[row].tolist())
     names = tuple(labels) or tuple(encoded.task.labels if encoded.task is not None else ())
     rules = allowed(names or tuple(map(str, range(scores.shape[1]))))
-    tags = best_path(scores, rules, bounds)
-    logs = path_log_probabilities(scores / temperature, tags, rules, bounds)
+    tags, scores = best_path(scores, rules, bounds), scores / temperature
+    logs = path_log_probabilities(scores, tags, rules, bounds)
     words = words_of(tags, counts, rules)
-    return WordTags(tokens, counts, tags, logs, bounds, words, word_bounds, gold)
+    return WordTags(tokens, counts, scores, tags, logs, bounds, words, word_bounds, gold)
 
 
 def words_of(tags: np.ndarray, counts: np.ndarray, rules: TagRules) -> np.ndarray:
