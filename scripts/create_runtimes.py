@@ -265,14 +265,17 @@ def is_current(name: str) -> bool:
         return False
 
 
-def set_up() -> None:
-    """Makes every runtime current."""
+def set_up(names: list[str]) -> None:
+    """Makes these runtimes current; without a name all of them."""
+    for name in names:
+        if name not in RUNTIME_MAKERS:
+            raise SetupError(f"expected some of {', '.join(RUNTIME_MAKERS)}, received '{name}'.")
     if platform.machine() != "x86_64" or not shutil.which("apt-get"):
         raise SetupError(f"expected Debian on x86-64, received {platform.platform()}.")
     RUNTIMES.mkdir(exist_ok=True)
     temporary = RUNTIMES / TEMPORARY
     with setting_up.only_one("runtimes", RUNTIMES / "lock"):
-        outdated = [name for name in RUNTIME_MAKERS if not is_current(name)]
+        outdated = [name for name in names or RUNTIME_MAKERS if not is_current(name)]
         for folder in (temporary, *(RUNTIMES / name for name in outdated)):
             shutil.rmtree(folder, ignore_errors=True)
         needed_bytes = sum(RUNTIME_MAKERS[name].needed_bytes for name in outdated)
@@ -292,10 +295,10 @@ def make(name: str) -> None:
     (RUNTIMES / name / STAMP).write_text(fingerprint(name) + "\n")
 
 
-def main() -> int:
+def main(*names: str) -> int:
     """Runs the set-up and returns the exit code."""
-    return setting_up.exit_code("runtimes", set_up)
+    return setting_up.exit_code("runtimes", lambda: set_up(list(names)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -1,6 +1,7 @@
 """Folders of the newest transformers and sentence-transformers are read here, and ours there.
 
-scripts/runtimes sets their environment up. Without it the tests are skipped, except on CI.
+scripts/runtimes sets their environment up, of 4.3 GB. Without it the tests are skipped, except in
+scripts/nightly.
 """
 
 import json
@@ -17,7 +18,7 @@ from random_texts import random_texts
 from tfdistill import errors, models, weights
 from tfdistill.tokenization.reading import read_tokenizer, read_vocab
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 # Sums of a matrix product are taken in another order: float32 differs by some 1e-6.

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import pathlib
+import re
 import subprocess
 import types
 
@@ -141,8 +142,16 @@ def test_every_locked_package_has_a_checksum_and_no_address():
         assert "://" not in (SCRIPTS / "foreign" / name).read_text()
 
 
-def test_an_argument_that_it_does_not_know_is_refused():
-    done = subprocess.run([ROOT / "scripts" / "runtimes", "all"], capture_output=True, text=True)
+def test_those_named_are_made_and_others_are_refused(foreign, recipe, monkeypatch, capsys):
+    both = {name: foreign.Runtime(recipe.make, ("tool.lock",), 0) for name in ("tool", "other")}
+    monkeypatch.setattr(foreign, "RUNTIME_MAKERS", both)
 
-    assert done.returncode == 2
-    assert "expected no argument, received 'all'" in done.stderr
+    assert foreign.main("all") == 1
+    assert "expected some of tool, other, received 'all'" in capsys.readouterr().err
+    assert foreign.main("other") == 0
+    assert [folder.name for folder in recipe.folders] == ["other"]
+
+
+def test_the_slow_tests_name_all_runtimes_but_that_of_the_thorough_ones(foreign):
+    (line,) = re.findall(r'(?m)^runtimes="scripts/runtimes (.+?)"', (SCRIPTS / "test").read_text())
+    assert {*line.split(), "newest"} == set(foreign.RUNTIME_MAKERS)
