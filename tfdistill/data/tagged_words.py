@@ -59,7 +59,9 @@ def encode_words(
         part = slice(located.offsets[index], located.offsets[index + 1])
         starts, ends = located.starts[part], located.ends[part]
         row = _answering(starts, ends, offsets)
-        ids.append(np.insert(located.ids[part], row.unknown, tokenizer.unk_id))
+        ids.append(located.ids[part])
+        if len(row.unknown):
+            ids[-1] = np.insert(ids[-1], row.unknown, tokenizer.unk_id)
         counts.append(np.bincount(row.places, minlength=len(ids[-1])))
     lasts = np.cumsum([len(row) for row in ids])[1:]
     firsts = np.append(0, lasts[:-1])[: len(lasts)]

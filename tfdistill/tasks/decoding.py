@@ -150,8 +150,9 @@ def path_log_probabilities(
 
 def _options(tags: np.ndarray, rules: TagRules, bounds: np.ndarray) -> np.ndarray:
     """The tags that each word may have behind those of a path, bool (words, tags)."""
-    filled = np.diff(bounds) > 0
-    options = rules.after[np.append(0, tags[:-1])[: len(tags)]]
+    filled = bounds[1:] > bounds[:-1]
+    options = np.empty((len(tags), len(rules.after)), bool)
+    options[1:] = rules.after[tags[:-1]]
     options[bounds[:-1][filled]] = rules.first
     options[bounds[1:][filled] - 1] &= rules.last
     return options
@@ -185,10 +186,11 @@ def entity_places(
     A tag that continues an entity, which it may not where it stands, begins one; so labels of words
     need not be an allowed path. `tags` and `bounds` are as in `path_log_probabilities`.
     """
-    follows = rules.after[np.append(0, tags[:-1])[: len(tags)], tags]
-    follows[bounds[:-1][np.diff(bounds) > 0]] = False
-    continues = rules.continues[tags] & follows
-    begins = rules.begins[tags] | (rules.continues[tags] & ~follows)
+    follows = np.empty(len(tags), bool)
+    follows[1:] = rules.after[tags[:-1], tags[1:]]
+    follows[bounds[:-1][bounds[1:] > bounds[:-1]]] = False
+    goes_on = rules.continues[tags]
+    continues, begins = goes_on & follows, rules.begins[tags] | (goes_on & ~follows)
     firsts, cuts = np.flatnonzero(begins), np.append(np.flatnonzero(~continues), len(tags))
     return firsts, cuts[np.searchsorted(cuts, firsts, side="right")]
 
@@ -348,6 +350,8 @@ def decode_words(
 
 def words_of(tags: np.ndarray, counts: np.ndarray, rules: TagRules) -> np.ndarray:
     """The tag of each word, int64 (words,), of pieces that answer for `counts` words each."""
+    if counts.sum() == len(counts):
+        return tags
     place = spans(np.zeros(len(counts), np.int64), counts)
     size = np.repeat(counts, counts)
     part = np.where(place == 0, 0, np.where(place == size - 1, 2, 1))

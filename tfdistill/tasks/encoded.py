@@ -87,7 +87,7 @@ class EncodedExamples:
             or offsets[0] != 0
             or offsets[-1] != len(self.ids)
             or self.types.shape != self.ids.shape
-            or (np.diff(offsets) <= 0).any()
+            or (offsets[1:] <= offsets[:-1]).any()
         ):
             raise errors.ShapeError(
                 "encoded examples",
