@@ -194,7 +194,7 @@ class EncodedExamples:
 def spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Concatenates ``arange(start, start + length)`` over all pairs, int64 (sum of lengths,)."""
     if len(lengths) == 1:  # one text to answer, where each call counts
-        return np.arange(starts[0], starts[0] + lengths[0])
+        return np.arange(starts[0], starts[0] + lengths[0], dtype=np.int64)
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(np.sum(lengths)))
 
