@@ -78,6 +78,12 @@ def test_an_entity_has_the_probability_of_its_tags_and_of_its_end():
     assert [len(values) for values in none] == [0, 0, 0]
 
 
+def test_a_text_goes_on_with_no_entity_of_the_text_before():
+    tags, bounds = np.array([2, 1, 2]), np.array([0, 2, 2, 3])  # I-X; B-X; none; I-X
+    places = decoding.entity_places(tags, decoding.allowed(("O", "B-X", "I-X")), bounds)
+    assert [part.tolist() for part in places] == [[0, 1, 2], [1, 2, 3]]
+
+
 def test_words_of_one_piece_share_its_entity():
     counts = np.array([1, 2, 3, 2])
     bio = decoding.words_of(np.array([0, 1, 2, 3]), counts, decoding.allowed(BIO))
