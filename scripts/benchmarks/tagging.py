@@ -2,7 +2,7 @@
 
 Both have 3 layers of MiniLM's width, random weights, and the same texts, whose words are one piece
 each. The answer is `Predictor.predict`: tokenizer, file, decoding, and of the tagger entities, of
-which its bias towards O leaves about as many as real texts have. Of a long text the tagger reads
+which its bias towards O leaves about as many as WNUT-17 has. Of a long text the tagger reads
 windows that overlap by half; its time a word is compared with the classifier's in one window.
 """
 
@@ -31,7 +31,7 @@ _LENGTHS = (32, 96, 160, 256)  # tokens
 _WORDS = (16, 64, 128)  # of texts in one window
 _LONG = 1000  # words of a text in several windows
 _IN_ONE, _BEYOND = 1.5, 2.2  # the goals: at most so many times as long, a word
-_TOWARDS_O = 0.5  # added to the random logits of O: a tenth of the words are of entities then
+_TOWARDS_O = 0.5  # added to the random logits of O: one word in twenty is of an entity then
 _BLOCK = 10  # rounds of a block, which the intervals take together
 
 

@@ -12,6 +12,7 @@ from tfdistill.tasks import decoding
 BIO = ("O", "B-X", "I-X", "B-Y", "I-Y")
 BIOES = ("S-X", "O", "E-X", "I-X", "B-X")
 BILOU = ("O", "B-X", "I-X", "L-X", "U-X")
+WITHOUT_BEGIN = ("E-Y", "O", "E-X", "I-X", "B-X")  # nothing stands before E-Y
 
 
 def is_allowed(names, strict):
@@ -26,7 +27,7 @@ def is_allowed(names, strict):
     return True
 
 
-@pytest.mark.parametrize("names", [BIO, BIOES, BILOU, ("NOUN", "VERB", "O")])
+@pytest.mark.parametrize("names", [BIO, BIOES, BILOU, WITHOUT_BEGIN, ("NOUN", "VERB", "O")])
 def test_the_path_is_the_best_of_all_and_of_equal_ones_has_the_lowest_last_tags(names):
     random = np.random.default_rng(0)
     rules, strict = decoding.allowed(names), names[-1] in ("B-X", "U-X")

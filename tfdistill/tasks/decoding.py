@@ -20,7 +20,8 @@ class TagRules(NamedTuple):
 
     Attributes:
       after: bool (tags, tags), whether tag j may follow tag i.
-      before: The tags that each tag may follow; None where it may follow all.
+      before: The tags that each tag may follow; None where it may follow all. One that may follow
+        none has itself: it cannot be first either, so no path has it.
       first, last: bool (tags,), whether a tag may be that of a text's first word, of its last.
       begins, continues: bool (tags,), whether a tag begins an entity, goes on with one.
       parts: int64 (3, tags), the tags of the first, of any inner and of the last of several words
@@ -81,7 +82,10 @@ def allowed(tags: tuple[str, ...]) -> TagRules:
             {"B": "I", "S": "E", "U": "L"},
         )
     ]
-    before = [None if part.all() else np.flatnonzero(part).tolist() for part in after.T]
+    before = [
+        None if part.all() else np.flatnonzero(part).tolist() or [tag]
+        for tag, part in enumerate(after.T)
+    ]
     return TagRules(after, before, ~continues, ends, begins, continues, np.array(parts))
 
 
@@ -113,10 +117,7 @@ def best_path(scores: np.ndarray, rules: TagRules, bounds: np.ndarray) -> np.nda
         best = (first + rows[0]).tolist()
         for row in rows[1:].tolist():
             top = best.index(max(best))
-            chosen = [
-                top if tags_before is None else max(tags_before, key=best.__getitem__)
-                for tags_before in rules.before
-            ]
+            chosen = [max(part, key=best.__getitem__) if part else top for part in rules.before]
             best = [best[tag] + score for tag, score in zip(chosen, row, strict=True)]
             ways.append(chosen)
         path = [int(np.argmax(last + best))]
