@@ -351,7 +351,7 @@ def _answering(
             "Export with one.",
         )  # fmt: skip
     kind = kind_named(card.task.kind)
-    if not (kind.gives_probabilities or kind.one_number):
+    if not kind.answers_texts:
         remedy = "`tfdistill evaluate` scores it, and `tfdistill index` searches by vectors."
         raise errors.ManifestError(
             f"{folder}", "a file that answers with labels or a number", kind.name, remedy

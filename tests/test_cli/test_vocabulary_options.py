@@ -105,6 +105,20 @@ def test_distill_cuts_alike_and_its_plan_says_so(inputs, capsys, of_many_languag
     assert json.loads(capsys.readouterr().out)["recipe"]["data"]["cut"] is not None
 
 
+def test_an_encoder_that_is_exported_without_texts_says_what_reads_it(inputs, tmp_path, capsys):
+    command = ["export", str(inputs / "teacher"), "--prompt", "query: ", "--lengths", "16"]
+    assert cli.main([*command, "--out", str(tmp_path / "file")]) == 0
+    shown = capsys.readouterr().out.splitlines()[-1]
+    assert shown == f"next: tfdistill index texts.txt --model {tmp_path / 'file'}"
+    (tmp_path / "texts.txt").write_text("a good film\nthe bad one\nvery dull\n", encoding="utf-8")
+    command = ["index", str(tmp_path / "texts.txt"), "--model", str(tmp_path / "file")]
+    assert cli.main(command) == 0
+    card = (tmp_path / "file" / "README.md").read_text(encoding="utf-8")
+    assert "settings (Unigram, `tokenizer.json`; `query:` in front of each text)." in card
+    assert cli.main(["predict", str(tmp_path / "file"), "a text"]) != 0
+    assert "`tfdistill index` searches by vectors" in capsys.readouterr().err
+
+
 def test_what_a_cut_teacher_was_before_is_the_cut_model_of_its_run(inputs, tmp_path):
     values = {"source": str(inputs / "teacher"), "finetune": {"epochs": 1}}
     data = {"task": "mood", "dir": "x", "text_column": "text", "label_column": "label", "cut": {}}

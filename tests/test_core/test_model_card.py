@@ -33,7 +33,12 @@ def described(*, family="bert", kind="classification", metrics=None):
             )
         },
         softmax=False,
-        tokenizer=None,
+        tokenizer=manifest.TokenizerRecord(
+            vocab=manifest.FileRecord(file="vocab.txt", sha256="b" * 64, size_bytes=700),
+            vocab_size=90,
+            lower_case=False,
+            max_length=16,
+        ),
         task=manifest.TaskRecord(name="mood", kind=kind, labels=("glad", "sad")),
         architecture=manifest.Architecture(
             family=family,

@@ -242,7 +242,7 @@ def _export(
     lines += [f"{key}: {value}" for key, value in pruned.items()]
     lines += [f"{name}: {path}" for name, path in written.items()]
     lines.append(f"report: {reported or f'tfdistill report {shlex.quote(str(target))}'}")
-    lines += [f'next: tfdistill predict {shlex.quote(str(target))} "a text"', *further]
+    lines += [*export_targets.next_step(manifest, str(target)), *further]
     result = {**manifest.model_dump(mode="json"), "also_written": written}
     if pruned:
         result["vocabulary"] = pruned

@@ -179,7 +179,7 @@ def open_job(args: argparse.Namespace) -> Job:
 def _task_alone(source: Source, model: str, kind: str | None) -> TaskSpec | None:
     """The task that a checkpoint describes without data: its outputs for single texts.
 
-    None of a head that has other answers than labels or a number.
+    None of a head whose answers are read by rules that it does not have.
     """
     from tfdistill import models, tasks
     from tfdistill.data import labelled_file
@@ -187,11 +187,12 @@ def _task_alone(source: Source, model: str, kind: str | None) -> TaskSpec | None
 
     head = models.read_head(source.model)
     kind = kind or head_checks.kind_of(config.model_folder(model), head.kind, head.num_labels)
-    if kind is None or not (tasks.KINDS[kind].gives_probabilities or tasks.KINDS[kind].one_number):
+    if kind is None or not (tasks.KINDS[kind].answers_texts or tasks.KINDS[kind].vectors):
         return None
     columns = tasks.KINDS[kind].usual_columns or ("text", "label")
+    pair = "text_b" if tasks.KINDS[kind].vectors else None
     name = labelled_file.name_of(pathlib.Path(model).resolve())
-    return tasks.TaskSpec(name, *columns, kind=kind, labels=source.labels)
+    return tasks.TaskSpec(name, *columns, pair, kind=kind, labels=source.labels)
 
 
 def prune(job: Job, corpus: str | None, cut: dict[str, Any]) -> tuple[Job, dict[str, Any]]:

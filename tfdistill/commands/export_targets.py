@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from tfdistill import errors
 from tfdistill.commands import options
 from tfdistill.commands.export_job import Job
 from tfdistill.io import work_folder
+from tfdistill.manifest import Manifest
+from tfdistill.tasks import KINDS
 from tfdistill.tokenization.tokenizer import Tokenizer
 
 
@@ -33,10 +36,7 @@ def check_paths(args: argparse.Namespace, bundle: str) -> None:
     from export.file import bundle as bundles
     from export.targets import android_bundle
 
-    for path, kind in (
-        (args.saved_model, "SavedModel"),
-        (args.hf, "Hugging Face folder"),
-    ):
+    for path, kind in ((args.saved_model, "SavedModel"), (args.hf, "Hugging Face folder")):
         if path is not None:
             work_folder.WorkFolder(path, kind).check(overwrite=args.overwrite)
     if args.keras is not None:
@@ -53,7 +53,7 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
     """Refuses targets that the model cannot have, before the long work."""
     from export.targets import android_bundle
 
-    model = job.source.model
+    model, tokenizer = job.source.model, job.source.tokenizer
     if args.android is not None:
         android_bundle.check_texts(job.examples)
         if (examples := job.check_set) is not None:
@@ -61,12 +61,7 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
     if args.mediapipe is not None:
         from export.targets import mediapipe
 
-        mediapipe.check_mediapipe(
-            model,
-            task=job.task,
-            labels=job.labels,
-            tokenizer=job.source.tokenizer,
-        )
+        mediapipe.check_mediapipe(model, task=job.task, labels=job.labels, tokenizer=tokenizer)
     if args.saved_model is not None:
         from export.targets import saved_model
 
@@ -76,7 +71,7 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
 
         keras3.check_keras(model)
     if args.hf is not None:
-        _check_hf(model, job.source.tokenizer)
+        _check_hf(model, tokenizer)
 
 
 def _check_hf(model: Any, tokenizer: Tokenizer) -> None:
@@ -124,3 +119,13 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
     }
     paths = {target: getattr(args, target) for target in writers}
     return {name: str(writers[name](path)) for name, path in paths.items() if path is not None}
+
+
+def next_step(manifest: Manifest, target: str) -> list[str]:
+    """The command that answers with the file, if one does."""
+    kind = None if manifest.task is None else KINDS[manifest.task.kind]
+    if kind is not None and kind.answers_texts:
+        return [f'next: tfdistill predict {shlex.quote(target)} "a text"']
+    if kind is not None and kind.vectors:
+        return [f"next: tfdistill index texts.txt --model {shlex.quote(target)}"]
+    return []

@@ -44,7 +44,7 @@ def open_encoder(source: str) -> inputs.ExportedSource:
         raise errors.ManifestError("--model", "an exported sentence encoder", received, _REMEDY)
     opened = inputs.open_answerer(str(path))
     assert isinstance(opened, inputs.ExportedSource)
-    # Not by the task: an encoder that was exported as it came has none.
+    # Not by the task: encoders that were exported without data had none before.
     named = {name for entry in opened.card.signatures.values() for name in entry.outputs}
     if named != {heads.EMBEDDING}:
         received = f"a model that gives {', '.join(sorted(named))}"

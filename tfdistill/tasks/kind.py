@@ -73,6 +73,11 @@ class TaskKind(abc.ABC):
         return not self.over_tokens and not self.vectors
 
     @property
+    def answers_texts(self) -> bool:
+        """Whether `predict` answers a text: with labels, tags or a number."""
+        return self.gives_probabilities or self.one_number
+
+    @property
     def in_one_file(self) -> bool:
         """Whether one labelled file can be split into sets: texts, and words with tags."""
         return self.row_a_text or self.tags_words

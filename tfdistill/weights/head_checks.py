@@ -93,7 +93,7 @@ _PROBLEMS = {  # what config.json calls the task of a classifier of whole texts
 def kind_of(folder: str, head: str, num_outputs: int) -> str | None:
     """The kind of task that a checkpoint's head and config.json describe; None of other heads."""
     if head not in OTHER_CLASSIFIERS:
-        return None
+        return head if HEAD_KINDS[head].vectors else None
     if not HEAD_KINDS[head].of_texts:
         return head
     told = read_json(pathlib.Path(folder) / CONFIG_FILE, required=False).get("problem_type")
