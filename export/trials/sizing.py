@@ -232,6 +232,13 @@ class _SizeSearch:
         """The least metric that a file may have."""
         return self.reached - self._allowed - ROUNDING
 
+    @property
+    def certainty(self) -> str:
+        """What else a file needs, for a message."""
+        if not self._surely:
+            return ""
+        return f" and texts that rule out that the table costs {self._max_drop:g}"
+
     def keeps(self, candidate: _Candidate) -> bool:
         """Whether a file is small and accurate enough."""
         enough = self._fits(candidate) and self.metric_of(candidate) >= self.least
@@ -362,12 +369,13 @@ class _SizeSearch:
         trial, reached = candidate.trial, self.metric_of(candidate)
         what = candidate.step.summary + _described(candidate.rank, candidate.num_words)
         size = "no file" if trial.size_bytes is None else quantities.size(trial.size_bytes)
-        cost = "" if math.isinf(reached) else f", {self.metric} {reached:.4f}"
+        metric = "" if math.isinf(reached) else f", {self.metric} {reached:.4f}"
         why = "" if trial.verdict == "good" else f": {trial.why}".replace("\n", " ")
         verdict = trial.verdict
         if verdict == "good" and not self.keeps(candidate):
-            verdict = "loses too much" if self._fits(candidate) else "too large"
-        return f"{what}: {size}{cost}, {verdict}{why}"
+            cost = "loses too much" if reached < self.least else "may lose too much"
+            verdict = cost if self._fits(candidate) else "too large"
+        return f"{what}: {size}{metric}, {verdict}{why}"
 
 
 def _described(rank: int | None, num_words: int) -> str:
@@ -384,7 +392,7 @@ def _nothing(search: _SizeSearch, nearest: _Candidate | None, size_mb: float) ->
         received = f"{size} MB and {reached} at the nearest"
     message = errors.explain(
         "size_mb",
-        f"a file of at most {size_mb:g} MB, {search.metric} of at least {least}",
+        f"a file of at most {size_mb:g} MB, {search.metric} of at least {least}{search.certainty}",
         f"{received}; nothing was written",
         "Allow more MB or a larger max_drop, or train a narrower student.",
     )

@@ -92,6 +92,24 @@ def test_bytes_of_files_in_four_bits(quantize, size_bytes):
     assert costs.file_bytes(config, (32,), quantize) == pytest.approx(size_bytes, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("shape", "lengths", "size_bytes"),
+    [  # files of quickstart
+        ({"num_layers": 11, "vocab_size": 11_000, "embedding_size": 352},
+         (24, 32, 40, 48, 56, 64, 80), 9_021_088),
+        ({"num_layers": 12, "vocab_size": 6900, "embedding_size": 320},
+         (24, 32, 40, 48, 56, 64, 72, 96), 8_844_368),
+        ({"num_layers": 3, "vocab_size": 2000}, (32,), 2_141_360),
+        ({"num_layers": 2, "hidden_size": 768, "intermediate_size": 3072, "vocab_size": 2000},
+         (32,), 9_364_544),
+    ],
+)  # fmt: skip
+def test_bytes_of_files_in_blocks_fill_a_budget(shape, lengths, size_bytes):
+    usual = {"hidden_size": 384, "num_heads": 12, "intermediate_size": 384}
+    config = models.EncoderConfig(**{**usual, **shape})
+    assert 0 <= costs.file_bytes(config, lengths, IN_BLOCKS) - size_bytes < 2e-3 * size_bytes
+
+
 def test_the_format_that_holds_more_of_the_teacher_is_taken():
     teacher, phone = TEACHER.replace(vocab_size=5000), Phone()
     options = {"measure": phone.measure, "convert": phone.convert, "lengths": (64,)}

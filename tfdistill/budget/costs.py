@@ -53,12 +53,14 @@ def stored(config: models.EncoderConfig, length: int) -> np.ndarray:
 
 
 def file_bytes(config: models.EncoderConfig, lengths: Sequence[int], quantize: str) -> float:
-    """Estimates the bytes of a file with the counts of `stored`, from files of three shapes.
+    """Estimates the bytes of a file with the counts of `stored`, from files of several shapes.
 
-    Each length has positions of its own.
+    Each length has positions of its own. The scales of blocks count with the weights, those of
+    channels with the layers.
     """
     weight = bytes_of_weight(quantize)
-    size = stored(config, sum(lengths)) @ np.array([7000, 21000, weight, weight, 4])
+    fixed, layer = (13300, 8500) if "_block" in quantize else (7000, 21000)
+    size = stored(config, sum(lengths)) @ np.array([fixed, layer, weight, weight, 4])
     return float(size) + 6150 * config.num_layers * (len(lengths) - 1)
 
 

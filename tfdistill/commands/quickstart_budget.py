@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tfdistill.run.durations import TimedPart
 
 _IN_4_BITS = "dynamic_wi4_afp32_block32"
-_FORMATS = ("quantize", "also_quantize", "goal_mb")
+_FORMATS = ("quantize", "also_quantize", "goal_mb", "lengths")
 _GOALS_MB = (9.0, 12.0, 18.0, 36.0)  # of a file whose size nobody named: the first that can be
 # Of 12 layers 11 missed 6% of the variance of their teacher's answers, 10 missed 45%.
 _LAYERS_KEPT = 0.9
@@ -42,7 +42,7 @@ def within(
         plan = plan.changed(f"size: at most {args.size_mb:g} MB", {"export.size_mb": args.size_mb})
     if earlier_run is not None:
         return _as_before(plan, earlier_run)
-    plan = _fit_words(_with_goal(_fit_student(plan, args)))
+    plan = _fit_words(_with_lengths(_with_goal(_fit_student(plan, args))))
     if args.student is None:
         plan = _with_factors(plan)
     return bound_steps(plan, plan.parts, args.max_minutes)
@@ -145,6 +145,16 @@ def _with_goal(plan: QuickstartPlan) -> QuickstartPlan:
         "less than a point; else as large as said below"
     )
     return plan.changed(note, {"export.goal_mb": goal})
+
+
+def _with_lengths(plan: QuickstartPlan) -> QuickstartPlan:
+    """Names the lengths of a file whose size is bounded: each takes room of words."""
+    export = plan.recipe.export
+    if export.lengths or not (export.size_mb or export.goal_mb):
+        return plan
+    chosen = durations.file_lengths(plan.recipe, plan.tokens, plan.student)
+    note = f"lengths of the file, by the training texts: {', '.join(map(str, chosen))} tokens"
+    return plan.changed(note, {"export.lengths": chosen})
 
 
 def _fit_words(plan: QuickstartPlan) -> QuickstartPlan:
