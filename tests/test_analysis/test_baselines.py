@@ -26,6 +26,21 @@ def encoded(rows, types=None):
     return batches.EncodedExamples(ids, offsets, np.asarray(types or 0 * ids, np.uint8))
 
 
+@pytest.mark.parametrize(
+    ("text", "like", "other"),
+    [
+        ("我喜欢足球比赛。", "明天有足球吗", "明天有雨吗"),
+        ("サッカーが好き", "明日のサッカー", "明日の天気"),
+        ("ชอบฟุตบอล", "ดูฟุตบอลพรุ่งนี้", "พรุ่งนี้ฝนตก"),
+    ],
+)
+def test_scripts_without_blanks_share_words(text, like, other):
+    features = analysis.TextFeatures(examples([text, like, other, "football2 GmbH"], [1, 1, 0, 0]))
+    rows = features(examples([text, like, other], [1, 1, 0])).toarray()
+    assert rows[0] @ rows[1] > 2 * (rows[0] @ rows[2]) and rows[0] @ rows[1] > 0.1
+    assert {"football2", "gmbh"} <= set(features._vectorizer.vocabulary_)
+
+
 def test_majority_answers_the_most_frequent_class_the_mean_or_what_most_examples_have():
     logits = analysis.majority_logits(TASK, np.array([1, 1, 0]), 4)
     assert logits.argmax(axis=1).tolist() == [1, 1, 1, 1]

@@ -48,8 +48,19 @@ def majority_logits(task: TaskSpec, labels: np.ndarray, num_examples: int) -> np
     return np.tile(row.astype(np.float32), (num_examples, 1))
 
 
+# Thai, Lao, Burmese, Khmer, kana and Han stand without blanks: each character is a word.
+_NO_BLANKS = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    r"\U00020000-\U0003ffff"
+)
+# Short words and punctuation count too.
+_WORD = rf"(?u)[{_NO_BLANKS}]|(?:(?![{_NO_BLANKS}])\w)+|[^\w\s]"
+
+
 class TextFeatures:
     """TF-IDF of words and pairs of words, fitted on training texts.
+
+    A character of a script without blanks between its words counts as a word.
 
     Sublinear term frequencies ``1 + log tf``, smoothed inverse document frequencies, rows of
     length 1. A pair of texts u, v gives ``[u, v, |u - v|, u * v]``.
@@ -66,7 +77,7 @@ class TextFeatures:
         vectorizer = sklearn.feature_extraction.text.TfidfVectorizer(
             ngram_range=(1, 2),
             sublinear_tf=True,
-            token_pattern=r"(?u)\w+|[^\w\s]",  # short words and punctuation count too
+            token_pattern=_WORD,
         )
         self._vectorizer: Any = None
         self.num_weights = 0
