@@ -35,10 +35,10 @@ def encoded(rows, types=None):
     ],
 )
 def test_scripts_without_blanks_share_words(text, like, other):
-    features = analysis.TextFeatures(examples([text, like, other, "football2 GmbH"], [1, 1, 0, 0]))
+    features = analysis.TextFeatures(examples([text, like, other, "football GmbH"], [1, 1, 0, 0]))
     rows = features(examples([text, like, other], [1, 1, 0])).toarray()
     assert rows[0] @ rows[1] > 2 * (rows[0] @ rows[2]) and rows[0] @ rows[1] > 0.1
-    assert {"football2", "gmbh"} <= set(features._vectorizer.vocabulary_)
+    assert {"football", "gmbh"} <= set(features._vectorizer.vocabulary_)
 
 
 def test_majority_answers_the_most_frequent_class_the_mean_or_what_most_examples_have():

@@ -603,10 +603,7 @@ def test_a_size_is_filled_in_four_bits_and_a_run_that_is_continued_keeps_its_for
     assert planned.recipe.export.also_quantize == ("dynamic_wi4_afp32_block32",)
     assert planned.size_bytes <= 5e6 and planned.student.num_layers >= 5
     assert any("needs LiteRT 2.1.2 or later" in note for note in planned.notes)
-    assert planned.recipe.export.lengths == (
-        8,
-        16,
-    )  # by the training texts, as `size_bytes` has them
+    assert planned.recipe.export.lengths == (8, 16)  # those that `size_bytes` counts
     trained_as = planned.recipe.stages["joint"].compress
     assert (trained_as.method, trained_as.bits) == ("quantize", 4)
 

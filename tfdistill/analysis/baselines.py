@@ -21,6 +21,7 @@ import threadpoolctl
 from tfdistill import errors
 from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.words import find_words
 
 Matrix = np.ndarray | scipy.sparse.csr_matrix
 
@@ -48,19 +49,14 @@ def majority_logits(task: TaskSpec, labels: np.ndarray, num_examples: int) -> np
     return np.tile(row.astype(np.float32), (num_examples, 1))
 
 
-# Thai, Lao, Burmese, Khmer, kana and Han stand without blanks: each character is a word.
-_NO_BLANKS = (
-    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-    r"\U00020000-\U0003ffff"
-)
-# Short words and punctuation count too.
-_WORD = rf"(?u)[{_NO_BLANKS}]|(?:(?![{_NO_BLANKS}])\w)+|[^\w\s]"
+def _words(text: str) -> list[str]:
+    return [text[start:end] for start, end in find_words(text)]
 
 
 class TextFeatures:
     """TF-IDF of words and pairs of words, fitted on training texts.
 
-    A character of a script without blanks between its words counts as a word.
+    The words are those of `tasks.words.find_words`: of scripts without blanks each character is one.
 
     Sublinear term frequencies ``1 + log tf``, smoothed inverse document frequencies, rows of
     length 1. A pair of texts u, v gives ``[u, v, |u - v|, u * v]``.
@@ -77,7 +73,8 @@ class TextFeatures:
         vectorizer = sklearn.feature_extraction.text.TfidfVectorizer(
             ngram_range=(1, 2),
             sublinear_tf=True,
-            token_pattern=_WORD,
+            tokenizer=_words,  # short words and punctuation count too
+            token_pattern=None,
         )
         self._vectorizer: Any = None
         self.num_weights = 0
