@@ -56,7 +56,7 @@ def _words(text: str) -> list[str]:
 class TextFeatures:
     """TF-IDF of words and pairs of words, fitted on training texts.
 
-    The words are those of `tasks.words.find_words`: of scripts without blanks each character is one.
+    The words are those of `tasks.words.find_words`: in scripts without blanks each character.
 
     Sublinear term frequencies ``1 + log tf``, smoothed inverse document frequencies, rows of
     length 1. A pair of texts u, v gives ``[u, v, |u - v|, u * v]``.
